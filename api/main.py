@@ -20,6 +20,7 @@ from api.http.middleware import RequestGate
 from api.http.protocol import TimedProtocol
 from api.http.request_log import RequestLog
 from api.http.scopes import OperationScopes
+from api.identity.tokens import OidcOptions, Tokens
 from api.indexers import model_choice
 from api.models.budget import ModelBudgets
 from api.models.check import ModelChecks
@@ -57,6 +58,9 @@ Create a *search tool* over a folder, poll its status, and query it; searching w
 - A *tree of summaries* (RAPTOR) is made over the chunks, for questions about the whole folder.
 
 Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
+
+A key with the scope `impersonate` names the principals of its user in the header `Foldex-Principals`, separated by
+commas. What access lists hide from them does not exist for that call. An identity provider's token names them itself.
 
 Every answer has an `X-Request-Id`, which the logs of the API and the workers hold too. Send your own to follow a
 request.
@@ -129,6 +133,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.resources = resources
     app.state.model_checks = ModelChecks(resources)
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
+    tokens = Tokens.of(settings.values(OidcOptions)) if settings.auth == "on" else None
+    app.state.tokens = tokens
     problems.install(app)
     for module in ROUTES:
         app.include_router(module.router)
@@ -141,6 +147,7 @@ def create_app(settings: Settings) -> FastAPI:
         all_bodies=memory.bodies,
         caches=app.state.lookup_caches,
         operations=OperationScopes(app.routes),
+        tokens=tokens,
     )
     metrics.install(app, metrics.BacklogCollector(resources.pool), ModelBudgets(resources))
     openapi.install(app, is_open=settings.auth == "off")

@@ -19,7 +19,8 @@ _VALUES = {"project_id": "project-1", "name": "parse_header", "parent_id": "fold
 
 #: Codes that the page explains once for all calls.
 _COMMON_ERRORS = {
-    "unauthorized", "scope_missing", "auth_required", "internal", "database_unavailable", "locked", "disk_full",
+    "unauthorized", "token_invalid", "token_unusable", "issuer_unavailable",
+    "scope_missing", "auth_required", "internal", "database_unavailable", "locked", "disk_full",
     "project_busy", "server_busy",
     "cross_site", "body_too_slow", "too_large", "invalid_json", "invalid_request", "not_found",
     "headers_too_large", "url_too_long", "too_many_connections", "too_many_values", "bodies_busy",

@@ -46,6 +46,11 @@ class Access(BaseModel):
         description="What the caller may do; `write` includes `search`, and `admin` includes both. With AUTH=off: all.",
         examples=[["search", "write"]],
     )
+    principals: int | None = Field(
+        description="How many principals the caller acts for, named by its token or by `Foldex-Principals`; null: it "
+        "acts for itself.",
+        examples=[2],
+    )
     flower_url: str | None = Field(
         description="Address of Flower, which shows the tasks of the workers; null unless FLOWER_URL is set.",
         examples=["http://127.0.0.1:5555"],

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from pydantic import Field
 
 #: Of a field of a row that no answer shows.
 HIDDEN = Field(exclude=True)
+
+
+_Value = TypeVar("_Value")
+#: Marks a field that tells of all files of an index, also of those that a caller may not read.
+COVERS_FILES = "covers files"
+#: The type of such a field. It is null for callers who may not read all files.
+Covering = Annotated[_Value | None, COVERS_FILES]
 
 ProjectId = Annotated[str, Field(description="Project that owns it.", examples=["project-1"])]
 ToolId = Annotated[UUID, Field(description="Id of the search tool.", examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"])]

@@ -30,7 +30,10 @@ class TaskKind(StrEnum):
 
 
 class Status(BaseModel):
-    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now."""
+    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now.
+
+    For a caller who may not read all files, what tells of the files is null, such as counts, `warning` and `error`.
+    """
 
     tool_id: fields.ToolId
     task_id: fields.TaskId
@@ -40,53 +43,71 @@ class Status(BaseModel):
     folder_node_id: str | None = Field(
         description="Folder node that is indexed; null for a single file and other sources.", examples=["folder-001"]
     )
-    total_files: int = Field(description="Files of the folder that were listed so far.", examples=[900])
-    indexed_files: int = Field(description="Files that are searchable, with all their vectors.", examples=[612])
-    searchable_files: int = Field(
+    total_files: fields.Covering[int] = Field(
+        description="Files of the folder that were listed so far.", examples=[900]
+    )
+    indexed_files: fields.Covering[int] = Field(
+        description="Files that are searchable, with all their vectors.", examples=[612]
+    )
+    searchable_files: fields.Covering[int] = Field(
         description="Files whose words are searchable: those in `indexed_files`, those whose vectors follow, and, once "
         "the run has ended, failed ones that lack nothing but vectors.",
         examples=[892],
     )
-    skipped_files: int = Field(description="Files that are not indexed by design, such as binaries.", examples=[8])
-    failed_files: int = Field(description="Files that could not be indexed and are worth a retry.", examples=[0])
-    removed_files: int = Field(description="Vanished files that this task removed from the index.", examples=[0])
-    held_removals: int = Field(
+    skipped_files: fields.Covering[int] = Field(
+        description="Files that are not indexed by design, such as binaries.", examples=[8]
+    )
+    failed_files: fields.Covering[int] = Field(
+        description="Files that could not be indexed and are worth a retry.", examples=[0]
+    )
+    removed_files: fields.Covering[int] = Field(
+        description="Vanished files that this task removed from the index.", examples=[0]
+    )
+    held_removals: fields.Covering[int] = Field(
         description="Vanished files that are kept until a reindex with `allow_removals`.", examples=[0]
     )
-    total_bytes: int = Field(description="Bytes of the files in `total_files`.", examples=[48200000])
-    done_bytes: int = Field(
+    total_bytes: fields.Covering[int] = Field(description="Bytes of the files in `total_files`.", examples=[48200000])
+    done_bytes: fields.Covering[int] = Field(
         description="Bytes of the files that are indexed, skipped or failed, out of `total_bytes`.", examples=[32700000]
     )
-    ignored: dict[str, int] = Field(
+    ignored: fields.Covering[dict[str, int]] = Field(
         description="Files that rules exclude, by rule: a kind of `config.keep`, `ignore_file`, `exclude`, `include` "
         "or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.",
         examples=[{"binaries": 3, "vcs_directories": 1}],
     )
-    total_chunks: int = Field(description="Chunks that are searchable.", examples=[7344])
-    vector_chunks: int = Field(
+    total_chunks: fields.Covering[int] = Field(description="Chunks that are searchable.", examples=[7344])
+    vector_chunks: fields.Covering[int] = Field(
         description="Chunks of `total_chunks` that have their vector; words alone find the others.", examples=[7344]
     )
-    embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.", examples=[7100])
-    reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.", examples=[244])
-    tokens: int = Field(description="Tokens paid for in this run.", examples=[1805000])
-    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.68])
-    eta_seconds: float | None = Field(
+    embedded_chunks: fields.Covering[int] = Field(
+        description="Chunks embedded and paid for in this run.", examples=[7100]
+    )
+    reused_chunks: fields.Covering[int] = Field(
+        description="Chunks whose vectors were reused in this run.", examples=[244]
+    )
+    tokens: fields.Covering[int] = Field(description="Tokens paid for in this run.", examples=[1805000])
+    progress: fields.Covering[float] = Field(
+        description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.68]
+    )
+    eta_seconds: fields.Covering[float] = Field(
         description="Estimated seconds until all that is listed so far is done; null before the first file is done.",
         examples=[41.5],
     )
-    words_eta_seconds: float | None = Field(
+    words_eta_seconds: fields.Covering[float] = Field(
         description="Estimated seconds until the words of all files listed so far are searchable; null before the "
         "first file is, and once all are.",
         examples=[None],
     )
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
-    warning: str | None = Field(
+    warning: fields.Covering[str] = Field(
         description="What the task waits for, what needs a decision, what in `config` matches nothing, that texts were "
         "longer than the model takes, or that the run reached `max_cost_tokens`.",
         examples=[None],
     )
-    error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])
+    error: fields.Covering[str] = Field(
+        description="Why the task failed; null unless `status` is error.", examples=[None]
+    )
     error_code: str | None = Field(description="Stable code of the error.", examples=[None])
     created_at: fields.CreatedAt
     started_at: datetime | None = Field(

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from schemas.fields import Covering
+
 ClusterMethod = Literal["gmm", "kmeans", "adjacent"]
 TreeStatus = Literal["none", "pending", "indexing", "indexed", "error", "cancelled"]
 
@@ -57,15 +59,18 @@ class TreeLevel(BaseModel):
 
 
 class RaptorStatus(BaseModel):
-    """The tree that answers, and its newest build."""
+    """The tree that answers, and its newest build.
+
+    For a caller who may not read all files, what tells of the files is null.
+    """
 
     has_index: bool = Field(description="Whether a complete tree answers queries.", examples=[True])
-    total_nodes: int = Field(description="Leaves and summaries.", examples=[31])
-    leaf_nodes: int = Field(description="Distinct texts of the folder in the tree.", examples=[24])
-    summary_nodes: int = Field(description="Summaries of all levels.", examples=[7])
-    max_level: int = Field(description="The highest level.", examples=[2])
-    levels: list[int] = Field(description="The levels that have nodes.", examples=[[0, 1, 2]])
-    nodes_by_level: list[TreeLevel] = Field(
+    total_nodes: Covering[int] = Field(description="Leaves and summaries.", examples=[31])
+    leaf_nodes: Covering[int] = Field(description="Distinct texts of the folder in the tree.", examples=[24])
+    summary_nodes: Covering[int] = Field(description="Summaries of all levels.", examples=[7])
+    max_level: Covering[int] = Field(description="The highest level.", examples=[2])
+    levels: Covering[list[int]] = Field(description="The levels that have nodes.", examples=[[0, 1, 2]])
+    nodes_by_level: Covering[list[TreeLevel]] = Field(
         description="The number of nodes of each level.", examples=[[{"level": 0, "count": 24}]]
     )
     last_build_time: datetime | None = Field(
@@ -74,41 +79,50 @@ class RaptorStatus(BaseModel):
     indexing_status: TreeStatus = Field(
         description="State of the newest build; none: there was none.", examples=["indexed"]
     )
-    progress: float = Field(description="Share of the expected summaries that is done, from 0 to 1.", examples=[1.0])
-    stale: int = Field(
+    progress: Covering[float] = Field(
+        description="Share of the expected summaries that is done, from 0 to 1.", examples=[1.0]
+    )
+    stale: Covering[int] = Field(
         description="Texts that were added or removed since the tree that answers was built.", examples=[0]
     )
-    skipped: dict[str, int] = Field(description="Clusters without a summary, by reason.", examples=[{"refused": 1}])
-    tokens_in: int = Field(description="Tokens that the newest build sent to the language model.", examples=[0])
-    tokens_out: int = Field(description="Tokens that the newest build received from it.", examples=[0])
-    requests: int = Field(description="Requests that the newest build sent to it.", examples=[0])
+    skipped: Covering[dict[str, int]] = Field(
+        description="Clusters without a summary, by reason.", examples=[{"refused": 1}]
+    )
+    tokens_in: Covering[int] = Field(
+        description="Tokens that the newest build sent to the language model.", examples=[0]
+    )
+    tokens_out: Covering[int] = Field(description="Tokens that the newest build received from it.", examples=[0])
+    requests: Covering[int] = Field(description="Requests that the newest build sent to it.", examples=[0])
     method: ClusterMethod | None = Field(
         description="How the tree is clustered; null: summary trees are off.", examples=["adjacent"]
     )
     model: str | None = Field(
         description="The language model that summarises; null: summary trees are off.", examples=["local/extractive"]
     )
-    warning: str | None = Field(description="What the build waits for; null: nothing.", examples=[None])
-    error: str | None = Field(description="Why the newest build failed; null: it did not.", examples=[None])
+    warning: Covering[str] = Field(description="What the build waits for; null: nothing.", examples=[None])
+    error: Covering[str] = Field(description="Why the newest build failed; null: it did not.", examples=[None])
     error_code: str | None = Field(description="Stable code of that error; null without one.", examples=[None])
 
 
 class RaptorEstimate(BaseModel):
-    """What a build of the whole tree would cost, without what is cached."""
+    """What a build of the whole tree would cost, without what is cached.
 
-    leaves: int = Field(description="Distinct texts of the folder.", examples=[1200])
-    summaries: int = Field(description="Expected summaries.", examples=[298])
-    requests: int = Field(
+    For a caller who may not read all files, what tells of the files is null.
+    """
+
+    leaves: Covering[int] = Field(description="Distinct texts of the folder.", examples=[1200])
+    summaries: Covering[int] = Field(description="Expected summaries.", examples=[298])
+    requests: Covering[int] = Field(
         description="Expected requests to the language model; 0 for local/extractive.", examples=[298]
     )
-    tokens_in: int = Field(description="Expected tokens that are sent.", examples=[640_000])
-    tokens_out: int = Field(description="Expected tokens that are received.", examples=[59_600])
-    usd: float | None = Field(
+    tokens_in: Covering[int] = Field(description="Expected tokens that are sent.", examples=[640_000])
+    tokens_out: Covering[int] = Field(description="Expected tokens that are received.", examples=[59_600])
+    usd: Covering[float] = Field(
         description="Expected US dollars; null if the price is not known offline.", examples=[0.2]
     )
     model: str = Field(description="The language model.", examples=["openai/gpt-4o-mini"])
     method: ClusterMethod = Field(description="The cluster method.", examples=["adjacent"])
-    fits: bool = Field(description="Whether max_leaves and max_tokens allow the build.", examples=[True])
+    fits: Covering[bool] = Field(description="Whether max_leaves and max_tokens allow the build.", examples=[True])
 
 
 class BuildRequest(BaseModel):

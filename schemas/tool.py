@@ -305,7 +305,7 @@ class IndexInfo(BaseModel):
 
     index_id: UUID = Field(description="Id of the index.", examples=["e1f5d7c3-0b8a-4f6e-9d21-7a3c5b9e8f10"])
     model: str = Field(description="Embedding model of the index.", examples=["local/all-minilm-l6-v2"])
-    model_reason: str | None = Field(
+    model_reason: fields.Covering[str] = Field(
         default=None,
         description="Why this model was chosen for the folder; null: it was named, or is the default.",
         examples=["87% of the text in a sample of its files is in other languages than English."],
@@ -322,7 +322,11 @@ class Updating(BaseModel):
     index: IndexInfo = Field(description="The index that is being built.")
     task_id: fields.TaskId
     status: TaskStatus = Field(description="State of the task that builds it.")
-    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.42])
+    progress: fields.Covering[float] = Field(
+        description="Share of the listed bytes that is finished, from 0 to 1; null for a caller who may not read all "
+        "files.",
+        examples=[0.42],
+    )
 
 
 class Tool(BaseModel):
@@ -340,11 +344,13 @@ class Tool(BaseModel):
     updating: Updating | None = Field(
         description="Index that is being built for a changed config; null if there is none.", examples=[None]
     )
-    update_error: str | None = Field(
+    update_error: fields.Covering[str] = Field(
         description="Why the last change of the config failed; null if it did not.", examples=[None]
     )
     created_at: fields.CreatedAt
     updated_at: fields.UpdatedAt
+    #: Whether some callers may not read all files.
+    may_hide: Annotated[bool, fields.HIDDEN] = False
 
     @computed_field(description="Where the source is, whatever its kind.", examples=["/srv/docs"])  # type: ignore[prop-decorator] # mypy knows no decorated properties
     @property
@@ -379,9 +385,7 @@ class File(BaseModel):
         examples=[1795167000000],
     )
     mime: str | None = Field(description="MIME type by content; null until it is read.", examples=["application/json"])
-    is_binary: bool | None = Field(
-        description="Whether the content is binary; null until it is read.", examples=[False]
-    )
+    is_binary: bool | None = Field(description="Whether it is binary; null until it is read.", examples=[False])
     language: fields.Language
     properties: Properties | None = Field(
         description="What the document says of itself, found by keywords in all its chunks; null if it states nothing."

@@ -23,6 +23,7 @@ MAX_BODY_BYTES = 100_000
 GROUPS = {
     "chaos of processes": (
         "tests/chaos/test_boundaries.py",
+        "tests/chaos/test_lists.py",
         "tests/chaos/test_monkey.py",
         "tests/chaos/test_processes.py",
         "tests/chaos/test_trees.py",

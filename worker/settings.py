@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from schemas.claims import ClaimNames
 from schemas.content.source import ChunkSettings
 from schemas.errors import Invalid
 from worker.machine.error_texts import own_message
@@ -116,6 +117,21 @@ class Settings(BaseSettings):
     )
     auth: Literal["on", "off"] = Field(
         "on", description="`on`: calls need a key. `off`: only calls from this machine, without a key."
+    )
+    oidc_issuer: str | None = Field(
+        None,
+        description="Issuer of signed tokens that callers may send instead of keys, as their claim `iss` names it; "
+        "unset: there are none.",
+    )
+    oidc_audience: str | None = Field(
+        None, description="What the claim `aud` of a token must name; needed with `OIDC_ISSUER`."
+    )
+    oidc_jwks: str | None = Field(
+        None, description="URL or file of the issuer's public keys; needed with `OIDC_ISSUER`."
+    )
+    oidc_principals: str = Field(
+        "user=email,group=groups,project=project_id",
+        description="Claims that name principals, by kind, and the project; `project:=ID` is one project for all.",
     )
     mcp_allow_delete: bool = Field(
         default=False, description="Whether agents at `/mcp` have the tool `delete_folder`, which deletes indexes."
@@ -326,6 +342,23 @@ class Settings(BaseSettings):
         if self.default_embedding_model == BY_LANGUAGE:
             self.default_embedding_model, self._model_by_language = LOCAL_MODEL, True
         return self
+
+    @model_validator(mode="after")
+    def _whole_issuer(self) -> Self:
+        given = {"OIDC_ISSUER": self.oidc_issuer, "OIDC_AUDIENCE": self.oidc_audience, "OIDC_JWKS": self.oidc_jwks}
+        missing = [name for name, value in given.items() if value is None]
+        if missing and len(missing) < len(given):
+            needed = " and ".join(missing)
+            raise ValueError(
+                f"Tokens need OIDC_ISSUER, OIDC_AUDIENCE and OIDC_JWKS; set {needed} too, or none of them."
+            )
+        return self
+
+    @field_validator("oidc_principals")
+    @classmethod
+    def _named_claims(cls, text: str) -> str:
+        ClaimNames.parsed(text)
+        return text
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -30,14 +30,14 @@ class FolderState(FolderAnswer):
 
     id: str
     state: str
-    progress: float
-    indexed_files: int
-    searchable_files: int
-    total_files: int
-    skipped_files: int
-    failed_files: int
-    chunks: int
-    vector_chunks: int
+    progress: float | None
+    indexed_files: int | None
+    searchable_files: int | None
+    total_files: int | None
+    skipped_files: int | None
+    failed_files: int | None
+    chunks: int | None
+    vector_chunks: int | None
     eta_seconds: float | None = None
     model: str
     tree: bool
@@ -187,20 +187,16 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
     if has_tree:
         tree = await access.foldex.trees.status(tool)
         has_tree = tree.has_index
-        notes.append(f"The summary tree is {tree.indexing_status}, {tree.summary_nodes} summaries.")
-    counts = [f"{now.indexed_files} of {now.total_files} files indexed", f"{now.total_chunks} chunks"]
-    if now.searchable_files > now.indexed_files:
-        counts[1:1] = [f"{now.searchable_files} searchable by words"]
-    counts += [
-        f"{number} {what}" for number, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if number
-    ]
+        size = "" if tree.summary_nodes is None else f", {tree.summary_nodes} summaries"
+        notes.append(f"The summary tree is {tree.indexing_status}{size}.")
+    counts = _counts(now)
     if now.eta_seconds is not None and now.searchable_at is None:
         counts.append(f"about {now.eta_seconds:.0f} s left")
     if now.skipped_files or now.failed_files:
         notes.append("list_files with `status` tells why files are skipped or failed.")
     text = "\n".join(
         [
-            f"{name_of(tool)}: {now.status}, {', '.join(counts)}, model {tool.index.model}",
+            f"{name_of(tool)}: {', '.join([now.status, *counts])}, model {tool.index.model}",
             *(f"Note: {n}" for n in notes),
         ]
     )
@@ -222,6 +218,17 @@ async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
         tree=has_tree,
     )
     return ToolReply(text, data)
+
+
+def _counts(now: Status) -> list[str]:
+    """The counts of a status in words; none for a caller who may not read all files."""
+    if now.total_files is None:
+        return []
+    counts = [f"{now.indexed_files} of {now.total_files} files indexed", f"{now.total_chunks} chunks"]
+    if (now.searchable_files or 0) > (now.indexed_files or 0):
+        counts[1:1] = [f"{now.searchable_files} searchable by words"]
+    outcomes = (now.skipped_files, "skipped"), (now.failed_files, "failed")
+    return counts + [f"{number} {what}" for number, what in outcomes if number]
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from api.agents.access import CallRefused, ServiceAccess
 from api.agents.fitting import ResultEntry
 from api.agents.folders import FolderPart
-from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer
+from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer, summed
 from api.agents.tool import (
     MAX_ANSWER_TOKENS,
     MIN_ANSWER_TOKENS,
@@ -197,8 +197,8 @@ def _found_in(
         notes=notes,
         cut=fit.is_partial,
         more=fit.more,
-        indexed_files=sum(part.indexed_files for part in searched),
-        total_files=sum(part.total_files for part in searched),
+        indexed_files=summed(part.indexed_files for part in searched),
+        total_files=summed(part.total_files for part in searched),
         hits=fit.items,
         folders=list(searched),
     )

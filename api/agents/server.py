@@ -169,10 +169,9 @@ def _progress(context: Context) -> Progress:
 
     async def tell(now: Status) -> None:
         nonlocal last
-        if now.progress > last:
+        if now.progress is not None and now.progress > last:
             last = now.progress
-            done = now.indexed_files + now.skipped_files + now.failed_files
-            message = f"{now.status}: {done} of {now.total_files}{'+' if now.listing else ''} files"
+            message = f"{now.status}: {now.finished_files} of {now.total_files}{'+' if now.listing else ''} files"
             await context.session.report_progress(now.progress, 1.0, message)
 
     return tell

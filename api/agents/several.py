@@ -19,8 +19,8 @@ class SearchedFolder(BaseModel):
     """One of several folders that were searched."""
 
     folder: str
-    indexed_files: int
-    total_files: int
+    indexed_files: int | None
+    total_files: int | None
 
 
 async def search_several(
@@ -55,10 +55,17 @@ def labels(named: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {tool_id: name if names.count(name) == 1 else tool_id for tool_id, name in found.items()}
 
 
+def summed(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if one is not known."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))
+
+
 def several_footer(searched: Sequence[SearchedFolder], notes: Iterable[str]) -> str:
     """What was searched, how much of each folder, and what the answer lacks."""
-    each = ", ".join(f"{part.folder} {part.indexed_files} of {part.total_files}" for part in searched)
-    first = f"Searched {len(searched)} folders; files indexed: {each}."
+    counted = [part for part in searched if part.total_files is not None]
+    each = ", ".join(f"{part.folder} {part.indexed_files} of {part.total_files}" for part in counted)
+    first = f"Searched {len(searched)} folders{'; files indexed: ' if counted else ''}{each}."
     return "\n".join([first, *(f"Note: {note}" for note in notes)])
 
 

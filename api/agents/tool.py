@@ -85,8 +85,8 @@ class ListAnswer(FolderAnswer):
 
     cut: bool
     more: int | None = None
-    indexed_files: int
-    total_files: int
+    indexed_files: int | None
+    total_files: int | None
 
 
 class ListFields(TypedDict):
@@ -96,8 +96,8 @@ class ListFields(TypedDict):
     notes: list[str]
     cut: bool
     more: int | None
-    indexed_files: int
-    total_files: int
+    indexed_files: int | None
+    total_files: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,11 @@ class AgentTool(Generic[Arguments]):
 
 
 def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str]) -> str:
-    """What was searched, how much of it, and what the answer lacks."""
+    """What was searched, how much of it, and what the answer lacks. Who may not read all files is told no number."""
     below = f" below {place.below}" if place.below else ""
-    files = f"{coverage.indexed_files} of {coverage.total_files} files indexed"
-    return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
+    is_counted = coverage.total_files is not None
+    files = f": {coverage.indexed_files} of {coverage.total_files} files indexed" if is_counted else ""
+    return "\n".join([f"Searched {name_of(place.tool)}{below}{files}.", *(f"Note: {note}" for note in notes)])
 
 
 def common_data(
@@ -198,6 +199,6 @@ def warnings(now: Status) -> list[str]:
 def _going_on(now: Status) -> str:
     """What can be found while a task goes on."""
     if now.searchable_at is None:
-        return f"The folder is {now.status}, {now.progress:.0%} done: results are of the files so far."
+        return f"The folder is {now.status}{now.done}: results are of the files so far."
     left = "" if now.eta_seconds is None else f", about {now.eta_seconds:.0f} s left"
-    return f"All files are found by their words; their meaning follows, {now.progress:.0%} done{left}."
+    return f"All files are found by their words; their meaning follows{now.done}{left}."

@@ -19,6 +19,7 @@ from schemas.content.source import FLOAT32
 
 if TYPE_CHECKING:
     from foldex_client import Tool
+    from worker.settings import Settings
 
 
 #: Seconds in which the service must say that it is there. It does so at once, whatever it waits for.
@@ -39,7 +40,9 @@ def examine(invocation: Invocation) -> Iterator[CheckOutcome]:
             yield from readiness(service)
             if service.home is not None:
                 yield _broker(service.home)
-                yield from grants_elsewhere(service.home)
+                settings = settings_of(service.home)
+                yield from grants_elsewhere(settings)
+                yield from hosts.issuer(settings)
             tools = tools_of(service)
             yield CheckOutcome("key", True, "accepted" if invocation.key else "none is needed")
             yield from hosts.of_service(service)
@@ -86,14 +89,19 @@ def _broker(home: Path) -> CheckOutcome:
     return CheckOutcome("redis", True, "answers")
 
 
-def grants_elsewhere(home: Path) -> Iterator[CheckOutcome]:
-    """Granted folders whose path leads to another place by now, which their project may not read."""
+def settings_of(home: Path) -> Settings:
+    """The settings of the stack that runs in a directory."""
     from worker.settings import Settings
+
+    stack = {name.lower(): value for name, value in environment(home).items()}
+    return Settings.model_validate({name: stack[name] for name in Settings.model_fields.keys() & stack.keys()})
+
+
+def grants_elsewhere(settings: Settings) -> Iterator[CheckOutcome]:
+    """Granted folders whose path leads to another place by now, which their project may not read."""
     from worker.state.access.grants import find_led_elsewhere
     from worker.state.pool import open_pool
 
-    stack = {name.lower(): value for name, value in environment(home).items()}
-    settings = Settings.model_validate({name: stack[name] for name in Settings.model_fields.keys() & stack.keys()})
     if settings.auth == "off":
         return
     with open_pool(settings.database) as pool:
@@ -144,4 +152,4 @@ def _folders(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
             yield CheckOutcome(what, False, now.error or "indexing failed; run `foldex retry` with it.")
         else:
             failed = f"; see `foldex files {tool.tool_id} --failed`" if now.failed_files else ""
-            yield CheckOutcome(what, True, now.warning or f"{now.status}, {counts(now)}{failed}")
+            yield CheckOutcome(what, True, now.warning or ", ".join(filter(None, (now.status, counts(now)))) + failed)

@@ -216,7 +216,7 @@ def migrate(*, check: bool) -> None:
 @click.option("--repair", is_flag=True, help="Repair what differs.")
 @json_option
 def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> None:
-    """Compare the vectors of TOOL_ID with Postgres, id by id.
+    """Compare the vectors of TOOL_ID with Postgres, id by id, and access lists in its project with those that are set.
 
     The exit status is 1 if they differ and were not repaired.
     """

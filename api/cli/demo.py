@@ -113,7 +113,7 @@ def _follow(client: Foldex, tool: Tool) -> Status:
         if not sys.stderr.isatty() and time.monotonic() - printed >= LINE_SECONDS:
             printed = time.monotonic()
             left = "" if now.eta_seconds is None else f", {duration(now.eta_seconds)} left"
-            click.echo(f"{now.progress:.0%}, {output.counts(now)}{left}")
+            click.echo(f"{now.progress or 0:.0%}, {output.counts(now)}{left}")
 
     try:
         ended = client.tools.wait(tool, on_progress=draw)
@@ -130,10 +130,10 @@ def _follow(client: Foldex, tool: Tool) -> Status:
 def _report(client: Foldex, tool: Tool, now: Status) -> None:
     """Print what was indexed, and what was not and why."""
     click.echo(
-        f"{amount(now.indexed_files, 'file')} indexed in {amount(now.total_chunks, 'chunk')} "
+        f"{amount(now.indexed_files or 0, 'file')} indexed in {amount(now.total_chunks or 0, 'chunk')} "
         f"({now.embedded_chunks} embedded, {now.reused_chunks} reused, {now.tokens} tokens)"
     )
-    counts = dict(now.ignored)
+    counts = dict(now.ignored or {})
     not_obeyed = counts.pop("ignore_file_not_obeyed", 0)
     if counts:
         click.secho(f"excluded by rules: {', '.join(excluded(*each) for each in sorted(counts.items()))}", dim=True)

@@ -1,4 +1,4 @@
-"""`foldex fsck`: compares the vector store with the rows, and repairs differences."""
+"""`foldex fsck`: compares the vector store and the access lists of nodes with the rows, and repairs differences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from uuid import UUID
 from api.cli.terminal.output import noun
 from schemas.errors import LeaseLost, NotFound, StoreError
 from worker.resources import Resources
+from worker.state.content import nodes
 from worker.state.index import drift, tools
 from worker.state.index.tools import TREE, Index
 from worker.upkeep import fsck, tree_fsck
@@ -28,18 +29,21 @@ PHRASES = {
 }
 #: The same for summaries.
 TREE_PHRASES = {"missing": "without a vector", "stray": "vectors without a summary"}
+#: The same for access lists of nodes.
+LIST_PHRASES = {"misfiled": "with another access list than their folders say"}
 
 
 @dataclass(slots=True)
 class Finding:
-    """What the check of one namespace found. `--json` prints these fields.
+    """What the check of one namespace, or of the nodes of one project, found. `--json` prints these fields.
 
-    `ok`: nothing differs, or it was repaired. `live`: how many chunks or summaries there are; None if they were not
-    compared. `drift`: how many of each kind differ. `busy`: a task is open. `message`: what could not be done, and why.
+    `ok`: nothing differs, or it was repaired. `live`: how many chunks, summaries or nodes there are; None if they were
+    not compared. `drift`: how many of each kind differ. `busy`: a task is open. `message`: what could not be done, and
+    why.
     """
 
     namespace: str
-    what: Literal["chunks", "summaries"]
+    what: Literal["chunks", "summaries", "nodes"]
     ok: bool = False
     live: int | None = None
     drift: dict[str, int] = field(default_factory=dict)
@@ -64,6 +68,15 @@ def check(resources: Resources, tool_id: UUID | None, *, repair: bool) -> Iterat
                 summaries = check_tree(resources, index, repair=repair)
                 if summaries is not None:
                     yield summaries
+        for project in nodes.listed_projects(resources.pool, tool_id):
+            yield _check_lists(resources, project, repair=repair)
+
+
+def _check_lists(resources: Resources, project: str, *, repair: bool) -> Finding:
+    found = Finding(project, "nodes", live=nodes.count(resources.pool, project))
+    found.drift = _counted(misfiled=nodes.misfiled(resources.pool, project, repair=repair))
+    found.ok = repair or not found.drift
+    return found
 
 
 def _check_chunks(resources: Resources, index: Index, *, repair: bool) -> Finding:
@@ -117,8 +130,8 @@ def lines(found: Finding) -> Iterator[str]:
         yield f"{found.namespace}: {found.message}"
         return
     is_tree = found.what == "summaries"
-    count = noun(found.live, "summary", "summaries") if is_tree else noun(found.live, "chunk")
-    phrases = TREE_PHRASES if is_tree else PHRASES
+    count = noun(found.live, "summary", "summaries") if is_tree else noun(found.live, found.what.removesuffix("s"))
+    phrases = {"chunks": PHRASES, "summaries": TREE_PHRASES, "nodes": LIST_PHRASES}[found.what]
     differences = [f"{number:,} {phrases[name]}" for name, number in found.drift.items()]
     open_task = ["a task is open"] if found.busy else []
     yield f"{found.namespace}: {'; '.join([f'{found.live:,} {count}', *(differences or ['no drift']), *open_task])}"

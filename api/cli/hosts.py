@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from api.cli.check_outcome import CheckOutcome
-from schemas.errors import Invalid, SchemaBehind
+from schemas.errors import Invalid, IssuerUnavailable, SchemaBehind
 
 if TYPE_CHECKING:
     from api.cli.service.connection import Connection
@@ -68,7 +68,22 @@ def of_this_machine() -> Iterator[CheckOutcome]:
         yield CheckOutcome("database", False, error.message)
     except psycopg.OperationalError:
         yield CheckOutcome("database", False, "does not answer; check DATABASE_URL, and that Postgres runs.")
+    yield from issuer(settings)
     yield from _probe(settings)
+
+
+def issuer(settings: Settings) -> Iterator[CheckOutcome]:
+    """Whether the keys can be read from here that check the tokens of an issuer, if tokens are taken."""
+    if settings.oidc_jwks is None or settings.auth == "off":
+        return
+    from api.identity.issuer_keys import read_keys
+
+    try:
+        count = len(read_keys(settings.oidc_jwks))
+    except IssuerUnavailable as error:
+        yield CheckOutcome("OIDC_JWKS", False, f"{settings.oidc_jwks} cannot be read: {error.message}; correct it.")
+    else:
+        yield CheckOutcome("OIDC_JWKS", True, f"{count} keys that check tokens of {settings.oidc_issuer}")
 
 
 def _registry(pool: Pool) -> Iterator[CheckOutcome]:

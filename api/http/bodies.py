@@ -19,6 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.types import Scope
 
+from api.http import scopes
+from api.http.current_lists import CHECKED_WITHIN, TELL_OF_NO_FILE, answers_by_current_lists
 from schemas.errors import BodiesBusy, Invalid, TooManyValues
 from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.machine.sharing.slots import Slots
@@ -190,8 +192,16 @@ class _ParsedRequest(Request):
 class JsonRoute(APIRoute):
     """A route that takes the body as it was parsed. FastAPI itself parses it in the event loop.
 
-    FastAPI describes every fault of a body there, too. So those of a large body are counted first.
+    FastAPI describes every fault of a body there, too. So those of a large body are counted first. An operation that
+    reads answers by the access lists that hold at its end.
     """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], *, name: str | None = None, **values: Any) -> None:
+        """See FastAPI."""
+        operation = name or str(getattr(endpoint, "__name__", ""))
+        if scopes.NEEDED.get(operation) == "search" and operation not in CHECKED_WITHIN | TELL_OF_NO_FILE:
+            endpoint = answers_by_current_lists(endpoint)
+        super().__init__(path, endpoint, name=name, **values)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See FastAPI."""

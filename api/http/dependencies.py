@@ -13,6 +13,9 @@ from fastapi.concurrency import run_in_threadpool
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import AdmittedKey, looked_up, unauthorized
 from api.http.request_log import note_project
+from api.http.sight import SeenIndex, seen
+from api.identity.tokens import TokenHolder
+from schemas.content.acl import EVERYTHING, Sight
 from schemas.errors import NotFound, ScopeMissing
 from schemas.scopes import SCOPES, Scope, allowed
 from schemas.tool import Tool
@@ -20,7 +23,6 @@ from worker.resources import Resources
 from worker.state.access.keys import ValidKey
 from worker.state.index import tools
 from worker.state.index.statuses import TaskOfTool
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
 OfTool = TypeVar("OfTool", Tool, TaskOfTool)
@@ -28,13 +30,22 @@ OfTool = TypeVar("OfTool", Tool, TaskOfTool)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends the request: its key, None if `AUTH=off`."""
+    """Who sends the request: its key, or what its token says; None if `AUTH=off`."""
 
-    key: ValidKey | None
+    key: ValidKey | TokenHolder | None
+    #: For whom it acts; None: for itself.
+    principals: frozenset[str] | None = None
+
+    @property
+    def sight(self) -> Sight:
+        """Whose documents may be shown to the caller."""
+        if self.principals is None and (self.key is None or "all_documents" in self.scopes):
+            return EVERYTHING
+        return Sight(self.principals or frozenset())
 
     @property
     def project_id(self) -> str | None:
-        """The project of the key; None if `AUTH=off`."""
+        """The project of the key or token; None if `AUTH=off`."""
         return None if self.key is None else self.key.project_id
 
     @property
@@ -89,32 +100,36 @@ LookupCachesDep = Annotated[LookupCaches, Depends(_lookup_caches)]
 
 async def _caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
     admission = _admission(request, resources)
-    if admission is None:
-        return Caller(None)
-    return _owner(admission.key or await run_in_threadpool(caches.keys.fresh, admission.key_hash))
+    if not isinstance(admission, AdmittedKey):
+        return _keyless(admission)
+    return _owner(admission, admission.key or await run_in_threadpool(caches.keys.fresh, admission.key_hash))
 
 
 async def cached_caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
     """The caller of a `CachedCallerDep`."""
     admission = _admission(request, resources)
-    if admission is None:
-        return Caller(None)
+    if not isinstance(admission, AdmittedKey):
+        return _keyless(admission)
     found: ValidKey | None = await looked_up(caches.keys, admission.key_hash)
-    return _owner(found)
+    return _owner(admission, found)
 
 
-def _admission(request: Request, resources: Resources) -> AdmittedKey | None:
-    """What the middleware found out about the key; None with `AUTH=off`, where it admits callers without one."""
+def _admission(request: Request, resources: Resources) -> AdmittedKey | TokenHolder | None:
+    """What the middleware found out about the caller; None with `AUTH=off`, where it admits callers without a key."""
     if resources.settings.auth == "off":
         return None
-    admission: AdmittedKey = request.state.admission
+    admission: AdmittedKey | TokenHolder = request.state.admission
     return admission
 
 
-def _owner(key: ValidKey | None) -> Caller:
+def _keyless(holder: TokenHolder | None) -> Caller:
+    return Caller(holder, None if holder is None else holder.principals)
+
+
+def _owner(admission: AdmittedKey, key: ValidKey | None) -> Caller:
     if key is None:
         raise unauthorized()
-    return Caller(key)
+    return Caller(key, admission.principals)
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
@@ -155,19 +170,19 @@ def _tool(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> Tool:
 ToolDep = Annotated[Tool, Depends(_tool)]
 
 
-def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
+def _index(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> SeenIndex:
     # one fresh read: the tool may have moved to another index since its row was read
     index = tools.index_of_tool(resources.pool, tool.tool_id)
     if index is None:
         raise NotFound("This tool is being deleted; create a new one.")
-    return index
+    return seen(index, caller.sight)
 
 
-#: The index of the tool in the path.
-IndexDep = Annotated[Index, Depends(_index)]
+#: The index of the tool in the path, as the caller sees it.
+IndexDep = Annotated[SeenIndex, Depends(_index)]
 
 
-async def cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
+async def cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupCachesDep) -> SeenIndex:
     """The index of a `CachedIndexDep`. Raises `NotFound`."""
     try:
         index = caches.indexes.cached(UUID(tool_id))
@@ -179,8 +194,8 @@ async def cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupC
     if index is None or not caller.sees(index.project_id):
         raise _no_tool(tool_id)
     note_project(index.project_id)
-    return index
+    return seen(index, caller.sight)
 
 
 #: The index of the tool in the path, if the caller may see it, without asking Postgres each time.
-CachedIndexDep = Annotated[Index, Depends(cached_index)]
+CachedIndexDep = Annotated[SeenIndex, Depends(cached_index)]

@@ -100,7 +100,8 @@ def _usual(method: str, path: str, operation: OpenApi) -> Iterator[DescribedErro
     if not path.startswith("/api/"):
         return
     body_types = operation.get("requestBody", {}).get("content", {})
-    kinds: list[type[FoldexError]] = [errors.Unauthorized, errors.ScopeMissing, errors.NotLoopback]
+    kinds: list[type[FoldexError]] = [errors.Unauthorized, errors.TokenInvalid, errors.TokenUnusable]
+    kinds += [errors.IssuerUnavailable, errors.ScopeMissing, errors.NotLoopback]
     if "{" in path:
         kinds.append(errors.NotFound)
     if operation.get("parameters") or body_types:

@@ -56,11 +56,11 @@ class LookupCache(Generic[Key, Value]):
         with self._lock:
             return self._values.get(key, _NONE)[0]
 
-    def get(self, key: Key) -> Value | None:
-        """The value, from the cache or looked up; at most `seconds` old."""
+    def get(self, key: Key, read: Callable[[], Value | None] | None = None) -> Value | None:
+        """The value, from the cache or looked up; at most `seconds` old. `read` looks it up as only this call can."""
         with self._lock:
             cached, forgotten = self._values.get(key, _NONE)[0], self._forgotten
-        return self._look(key, forgotten) if cached is None else cached
+        return self._look(key, forgotten, read) if cached is None else cached
 
     def fresh(self, key: Key) -> Value | None:
         """The value, always looked up."""
@@ -74,8 +74,8 @@ class LookupCache(Generic[Key, Value]):
             self._values.clear()
             self._forgotten += 1
 
-    def _look(self, key: Key, forgotten: int) -> Value | None:
-        value = self._read(key)
+    def _look(self, key: Key, forgotten: int, read: Callable[[], Value | None] | None = None) -> Value | None:
+        value = self._read(key) if read is None else read()
         with self._lock:
             if value is None or forgotten != self._forgotten:
                 return value

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -27,6 +27,8 @@ from api.http.bodies import BodyBudget
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from api.http.scopes import OperationScopes, is_guarded
 from api.http.shares import KEYS, UNNAMED, one_call
+from api.identity import principals
+from api.identity.tokens import TokenHolder, Tokens, is_token
 from schemas.errors import (
     BodyTooSlow,
     CrossSite,
@@ -64,11 +66,13 @@ _MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class AdmittedKey:
-    """The key of an admitted request, and what it opens if that was not cached."""
+    """The key of an admitted request, for whom it acts, and what it opens if that was not cached."""
 
     key_hash: bytes
     _key: ValidKey | None = None
     _since: float = field(default_factory=time.monotonic)
+    #: None: for itself.
+    principals: frozenset[str] | None = None
 
     @property
     def key(self) -> ValidKey | None:
@@ -90,6 +94,7 @@ class RequestGate:
         max_body_bytes: int,
         caches: LookupCaches,
         operations: OperationScopes,
+        tokens: Tokens | None = None,
         all_bodies: int = ApiMemory().bodies,
     ) -> None:
         self._app = app
@@ -97,6 +102,7 @@ class RequestGate:
         self._max_bytes = max_body_bytes
         self._caches = caches
         self._operations = operations
+        self._tokens = tokens
         #: Projects of keys that were valid before, by hash. They do not wait behind strangers' keys.
         self._known: LRUCache[bytes, str] = LRUCache(MAX_KNOWN)
         self._unknown: TTLCache[bytes, bool] = TTLCache(MAX_KNOWN, lookup_cache.CACHE_SECONDS)
@@ -119,6 +125,8 @@ class RequestGate:
             except (FoldexError, OperationalError) as error:
                 held.close()
                 answer = problems.answered(request, error)
+                if self._tokens is not None and "WWW-Authenticate" in answer.headers:
+                    answer.headers["WWW-Authenticate"] = self._tokens.metadata.challenge(request, error)
                 if not isinstance(error, Unauthorized | CrossSite | ScopeMissing):
                     # the rest of the body must not be parsed as the next request
                     answer.headers["Connection"] = "close"
@@ -130,7 +138,8 @@ class RequestGate:
     async def _admit(self, request: Request) -> str:
         """The project that sends the request, "" if it is not known.
 
-        Raises `Invalid`, `NotLoopback`, `CrossSite`, `Unauthorized` or `ScopeMissing` unless the request is allowed.
+        Raises `Invalid`, `NotLoopback`, `CrossSite`, `Unauthorized`, `TokenUnusable`, `IssuerUnavailable` or
+        `ScopeMissing` unless the request is allowed.
         """
         if request.scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise Invalid(f"The address has more than {MAX_PARAMETERS:,} parameters; send fewer.")
@@ -139,15 +148,30 @@ class RequestGate:
         if self._is_open:
             check_loopback(request)
             _check_same_site(request)
+            principals.sent(request.headers)
             return ""
-        key = _sent_key(request)
-        if not key:
+        sent = _sent_bearer(request)
+        if not sent:
             raise unauthorized()
-        admission, found = await self._admission_of(keys.hashed(key), request)
-        request_log.note_project(found.project_id)
-        self._operations.check(request.scope, found)
-        request.state.admission = admission
+        if self._tokens is not None and is_token(sent):
+            holder = await self._tokens.holder(sent)
+            self._check(request, holder)
+            request.state.admission = holder
+            return holder.project_id
+        admission, found = await self._admission_of(keys.hashed(sent), request)
+        request.state.admission = replace(admission, principals=self._check(request, found))
         return found.project_id
+
+    def _check(self, request: Request, caller: ValidKey | TokenHolder) -> frozenset[str] | None:
+        """Check that a caller may send a request. Returns the principals that it names; None: it names none.
+
+        Raises `ScopeMissing` and `Invalid`.
+        """
+        request_log.note_project(caller.project_id)
+        self._operations.check(request.scope, caller.scopes)
+        if principals.HEADER in request.headers and "impersonate" not in caller.scopes:
+            raise ScopeMissing.of("impersonate", caller.scopes)
+        return principals.sent(request.headers)
 
     async def _admission_of(self, key_hash: bytes, request: Request) -> tuple[AdmittedKey, ValidKey]:
         known = self._caches.keys
@@ -281,10 +305,10 @@ def replayed(message: Message, receive: Receive) -> Receive:
     return replay
 
 
-def _sent_key(request: Request) -> str:
-    """The bearer key of a request; "" if there is none."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else ""
+def _sent_bearer(request: Request) -> str:
+    """The key or token of a request; "" if there is none."""
+    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+    return sent.strip() if scheme.lower() == "bearer" else ""
 
 
 def unauthorized() -> Unauthorized:

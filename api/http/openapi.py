@@ -18,7 +18,8 @@ _UNUSED = ("HTTPValidationError", "ValidationError")
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A key from `foldex keys create`, with the scope that the call needs. Not needed with AUTH=off.",
+    "description": "A key from `foldex keys create`, with the scope that the call needs, or a token of OIDC_ISSUER. "
+    "Not needed with AUTH=off.",
 }
 #: What the calls of each tag do.
 TAGS = {

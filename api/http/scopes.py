@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute, Match
@@ -10,8 +10,7 @@ from starlette.types import Scope as Connection
 
 from schemas.derived import DerivedConfigs
 from schemas.errors import ScopeMissing
-from schemas.scopes import Level
-from worker.state.access.keys import ValidKey
+from schemas.scopes import Level, Scope
 
 #: Beginnings of the paths that need a key.
 _GUARDED = ("/api/", "/v1/", "/mcp")
@@ -102,14 +101,14 @@ class OperationScopes:
             raise LookupError(f"Each route below {', '.join(_GUARDED)} needs one entry in {__name__}: {unlike}")
         self._routes = [(route, NEEDED[route.name or ""]) for route in guarded]
 
-    def check(self, connection: Connection, key: ValidKey) -> None:
-        """Raise `ScopeMissing` unless a key has the scope of the operation that a request is for."""
+    def check(self, connection: Connection, held: Collection[Scope]) -> None:
+        """Raise `ScopeMissing` unless the scope of the operation that a request is for is among these."""
         # it includes the scope of every operation
-        if "admin" in key.scopes:
+        if "admin" in held:
             return
         needed = self._needed(connection)
-        if needed is not None and needed not in key.scopes:
-            raise ScopeMissing.of(needed, key.scopes)
+        if needed is not None and needed not in held:
+            raise ScopeMissing.of(needed, held)
 
     def _needed(self, connection: Connection) -> Level | None:
         """The scope of an operation, found as the router finds its route; None if there is none."""

@@ -13,11 +13,11 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from schemas.content.source import AnySource
 from schemas.queries.search import Answer, Query, Step
 from schemas.tool import Tool, ToolConfig
 from worker.resources import Resources
-from worker.state.index.tools import Index
 
 #: What to build. due: only what the config and finished runs demand; again: once more; full: without what is kept.
 Build = Literal["due", "again", "full"]
@@ -61,7 +61,7 @@ class Indexer(Protocol):
         self,
         resources: Resources,
         tool_id: UUID,
-        index: Index,
+        index: SeenIndex,
         query: Query,
         /,
         *,

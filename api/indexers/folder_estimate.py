@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from schemas.content.document import ListingPage, SourceEntry
 from schemas.content.source import Granularity
+from schemas.content.stated import is_sidecar
 from schemas.errors import FileError
 from schemas.estimate import CutEstimate, Estimate, Range
 from schemas.status import Reason
@@ -164,13 +165,16 @@ def _add(
     unchanged: Unchanged,
     random: Random,
 ) -> None:
-    kept = [entry for entry in page.entries if by_name.has_type(types, entry.path, entry.type)]
+    sidecars = {entry.key for entry in page.entries if settings.sidecars and is_sidecar(entry.path)}
+    kept = [e for e in page.entries if e.key in sidecars or by_name.has_type(types, e.path, e.type)]
     listed.ignored += Counter(page.ignored) + Counter(types=len(page.entries) - len(kept))
     held = unchanged(kept)
     for entry in kept:
         listed.files += 1
         listed.bytes += entry.size
         reason = reason_of(entry, settings) or (None if entry.size else Reason.EMPTY)
+        if entry.key in sidecars:
+            reason = reason or Reason.SIDECAR
         if reason:
             listed.skipped[reason] += 1
         elif entry.key in held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 
@@ -11,6 +12,7 @@ from schemas.errors import SourceError
 from worker.ignore import EVERYTHING, Rules
 from worker.machine.paths import is_below
 from worker.sources.kind import ContentAccess
+from worker.sources.local import no_folder
 from worker.sources.local_kind import LocalKind, readable_roots
 
 #: Names of one directory that are looked at. What is not among them can be typed.
@@ -28,17 +30,23 @@ def roots(access: ContentAccess) -> list[str]:
     return found
 
 
-def subfolders(access: ContentAccess, path: str, after: str, most: int) -> tuple[list[str], str | None]:
+def subfolders(
+    access: ContentAccess, path: str, after: str, most: int, is_shown: Callable[[str], bool]
+) -> tuple[list[str], str | None]:
     """At most so many real paths of folders in a permitted one, and the name after which the next ones follow.
 
-    Their names follow `after`, in order. Hidden folders, those that a run would leave out, and links are not among
-    them. Raises `SourceError`.
+    Their names follow `after`, in order. Hidden folders, those that a run would leave out, links, and what `is_shown`
+    does not take by its real path are not among them. Raises `SourceError`.
     """
     folder = LocalKind().open(access, LocalSource(kind="local", path=path), Rules())
     folder.check()
     real = os.fsdecode(folder.real_path)
+    if not is_shown(real):
+        raise no_folder(path)
     with folder.open_directories().closing() as directories:
-        names = sorted(name for name in _folder_names(directories.handle(())) if name > after)
+        # also a cursor tells of names
+        found_names = (name for name in _folder_names(directories.handle(())) if is_shown(f"{real}/{name}"))
+        names = sorted(name for name in found_names if name > after)
     found: list[str] = []
     for looked, name in enumerate(names, start=1):
         if not folder.leaves_out_folder((os.fsencode(name),)):

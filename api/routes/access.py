@@ -18,5 +18,10 @@ def get_access(caller: CallerDep, resources: ResourcesDep) -> Access:
     """Get the project of the key and what it may do; with AUTH=off, all projects that have tools."""
     own = caller.project_id
     projects = tools.projects(resources.pool) if own is None else [own]
-    flower = resources.settings.flower_url
-    return Access(project_id=own, projects=projects, scopes=listed(caller.scopes), flower_url=flower)
+    return Access(
+        project_id=own,
+        projects=projects,
+        scopes=listed(caller.scopes),
+        principals=None if caller.principals is None else len(caller.principals),
+        flower_url=resources.settings.flower_url,
+    )

@@ -11,6 +11,9 @@ from starlette.types import Receive, Scope, Send
 
 from api.http import request_log
 from api.http.dependencies import CachedCallerDep, ResourcesDep
+from api.identity import principals, resource_metadata
+from api.identity.tokens import Tokens
+from schemas.errors import NotFound
 
 if TYPE_CHECKING:
     from api.agents.http import ConnectedCaller
@@ -32,6 +35,16 @@ class _ProtocolResponse(Response):
         await answer(scope, receive, send, caller=self._caller, allow_delete=self._allow_delete)
 
 
+@router.get(resource_metadata.PATH, include_in_schema=False)
+@router.get(resource_metadata.PATH + resource_metadata.MCP, include_in_schema=False)
+async def get_resource_metadata(request: Request) -> dict[str, object]:
+    """Tell agents and other programs who issues the tokens that are taken here."""
+    tokens: Tokens | None = request.app.state.tokens
+    if tokens is None:
+        raise NotFound("This service takes no tokens; its operator can set OIDC_ISSUER, with AUTH=on.")
+    return tokens.metadata.document(request, request.url.path.removeprefix(resource_metadata.PATH))
+
+
 @router.post("/mcp", include_in_schema=False)
 async def mcp(request: Request, caller: CachedCallerDep, resources: ResourcesDep) -> Response:
     """Answer one message of the Model Context Protocol."""
@@ -39,5 +52,6 @@ async def mcp(request: Request, caller: CachedCallerDep, resources: ResourcesDep
     await run_in_threadpool(import_module, "api.agents.http")
     from api.agents.http import ConnectedCaller
 
-    known = ConnectedCaller(request.app, caller.project_id, caller.refusal, request_log.headers())
+    headers = request_log.headers() | principals.passed_on(request.headers)
+    known = ConnectedCaller(request.app, caller.project_id, caller.refusal, headers)
     return _ProtocolResponse(known, allow_delete=resources.settings.mcp_allow_delete)

@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import ResourcesDep, ToolDep, known_caller, needs_space
+from api.http.dependencies import Caller, CallerDep, ResourcesDep, ToolDep, known_caller, needs_space
 from api.http.described_errors import raises
 from api.indexers import Subject, subject_of
+from api.indexers.as_seen import as_seen
 from api.indexers.registry import DERIVED, INDEXERS, RegisteredIndexer, info
 from schemas.indexer import IndexerInfo
 from schemas.summary_tree import BuildRequest
@@ -36,28 +37,33 @@ class IndexerCalls:
         self.estimate_model = get_type_hints(row.indexer.estimate)["return"]
         self.status_model = get_type_hints(row.indexer.status)["return"]
 
-    def get(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+    def get(self, tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> BaseModel:
         """Get the state of this index, and the progress of its newest build. Without one, every number is 0."""
-        return self.row.indexer.status(resources, subject_of(tool))
+        return self._status(subject_of(tool), tool, caller, resources)
 
-    def estimate(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+    def estimate(self, tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> BaseModel:
         """Estimate a build of this whole index, without asking anyone. What is cached costs nothing again."""
-        return self.row.indexer.estimate(resources, subject_of(tool))
+        return as_seen(self.row.indexer.estimate(resources, subject_of(tool)), caller, may_hide=tool.may_hide)
 
-    def build(self, tool: ToolDep, resources: ResourcesDep, body: BuildRequest | None = None) -> BaseModel:
+    def build(
+        self, tool: ToolDep, caller: CallerDep, resources: ResourcesDep, body: BuildRequest | None = None
+    ) -> BaseModel:
         """Build this index, and keep it up to date from then on: sets `enabled` in its config.
 
         If a build is open, one more follows it. A build waits until no task indexes the folder.
         """
         subject = self._set_enabled(resources, tool, enabled=True)
         self.row.indexer.build(resources, subject, "full" if body and body.full else "again")
-        return self.row.indexer.status(resources, subject)
+        return self._status(subject, tool, caller, resources)
 
-    def delete(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+    def delete(self, tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> BaseModel:
         """Delete this index, unless another tool shares it: clears `enabled` in its config."""
         subject = self._set_enabled(resources, tool, enabled=False)
         self.row.indexer.drop(resources, subject)
-        return self.row.indexer.status(resources, subject)
+        return self._status(subject, tool, caller, resources)
+
+    def _status(self, subject: Subject, tool: Tool, caller: Caller, resources: Resources) -> BaseModel:
+        return as_seen(self.row.indexer.status(resources, subject), caller, may_hide=tool.may_hide)
 
     def _set_enabled(self, resources: Resources, tool: Tool, *, enabled: bool) -> Subject:
         part = self.row.of(tool.config)

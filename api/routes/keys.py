@@ -11,10 +11,11 @@ from fastapi import APIRouter, Path, Response
 from api.http.bodies import JsonRoute
 from api.http.dependencies import Caller, CallerDep, LookupCachesDep, ResourcesDep
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, to_cursor
+from api.identity.tokens import TokenHolder
 from api.routes.content.nodes import ProjectId
+from api.routes.paging import Cursor, Limit, from_cursor, to_cursor
 from schemas.access import ApiKey, CreatedKey, KeyRotation, NewKey
-from schemas.errors import Conflict, LastAdminKey, NotFound
+from schemas.errors import Conflict, LastAdminKey, NotFound, ScopeMissing
 from schemas.tool import Listing
 from worker.state.access import keys
 
@@ -76,6 +77,9 @@ def revoke_key(
 
 
 def _id(caller: Caller) -> UUID | None:
+    """The key that asks; None: the operator."""
+    if isinstance(caller.key, TokenHolder):
+        raise ScopeMissing.of("admin", caller.scopes)
     return None if caller.key is None else caller.key.id
 
 

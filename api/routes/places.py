@@ -11,8 +11,9 @@ from fastapi import APIRouter, Header, Query
 from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, ResourcesDep
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, to_cursor
+from api.places.shown_folders import shown_folders
 from api.places.subfolders import roots, subfolders
+from api.routes.paging import Cursor, Limit, from_cursor, to_cursor
 from schemas.errors import Invalid, LinkUsed, SessionNeeded, SourceError
 from schemas.places import MAX_PATH, MAX_TOKEN, LinkRequest, PageSession, Place, PlaceRequest, Places
 from worker.machine import page_links
@@ -56,7 +57,7 @@ def list_places(
         last, inside = (found[-1] if more else None), None
     else:
         inside = real_path(_checked(path))
-        found, last = subfolders(access, path, start, limit)
+        found, last = subfolders(access, path, start, limit, shown_folders(resources.pool, caller))
     return Places(
         items=[_shown(each) for each in found],
         next_cursor=None if last is None else to_cursor(last),

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Path
 from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, LookupCachesDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, to_cursor
 from api.indexers import chunks, subject_of
+from api.routes.paging import Cursor, Limit, from_cursor, to_cursor
 from schemas.errors import NotFound
 from schemas.status import Status
 from schemas.tool import Listing, ProjectDeleted, Reindex, Tool

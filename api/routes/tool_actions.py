@@ -13,13 +13,13 @@ from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import LookupCachesDep, ResourcesDep, ToolDep, needs_space
+from api.http.dependencies import Caller, CallerDep, LookupCachesDep, ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
 from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
-from api.indexers.chunks import shown_status
+from api.indexers.as_seen import as_seen, tool_as_seen
 from api.indexers.registry import DERIVED, follow_config
-from api.routes.tools import CONFIG_ERRORS, existing, wanted_index
+from api.routes.tools import CONFIG_ERRORS, existing, status_as_seen, wanted_index
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.status import Status
 from schemas.tool import Reindex, Tool, ToolConfig, ToolPatch
@@ -46,7 +46,9 @@ _EVENTS = {
 
 
 @router.patch("/{tool_id}", status_code=202, dependencies=[needs_space], openapi_extra=raises(*CONFIG_ERRORS))
-def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> Tool:
+def patch_tool(
+    body: ToolPatch, tool: ToolDep, caller: CallerDep, resources: ResourcesDep, caches: LookupCachesDep
+) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
     If the config needs another index, it is built beside the present one; see `updating`. Until it is ready, the
@@ -60,7 +62,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep, caches: 
         caches.forget()
     if body.name is not None:
         tool_actions.rename(resources.pool, tool.tool_id, body.name)
-    return existing(tools.get(resources.pool, tool.tool_id))
+    return tool_as_seen(existing(tools.get(resources.pool, tool.tool_id)), caller)
 
 
 def _change_config(resources: Resources, tool: Tool, changes: ToolConfig) -> bool:
@@ -93,7 +95,7 @@ def changed_config(present: ToolConfig, changes: ToolConfig) -> ToolConfig:
 
 
 @router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
-def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
+def reindex_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
     """Index what changed in the folder.
 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
@@ -101,22 +103,22 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     built beside the present one, without a call of the model; see `updating` of the tool.
     """
     chunks.reindex(resources, tool.tool_id, body or Reindex())
-    return chunks.status(resources, subject_of(tool))
+    return _status(tool, caller, resources)
 
 
 @router.post("/{tool_id}/cancel", status_code=202)
-def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
+def cancel_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Stop indexing. What is already searchable stays searchable.
 
     What changed in a followed folder waits for its next change, or a reindex. A changed config whose index is not ready
     yet is discarded too.
     """
     tool_actions.cancel(resources.pool, tool.tool_id)
-    return chunks.status(resources, subject_of(tool))
+    return _status(tool, caller, resources)
 
 
 @router.post("/{tool_id}/retry", status_code=202, dependencies=[needs_space])
-def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
+def retry_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Retry failed and unfinished files. The folder is listed again only if the last task did not finish listing it.
 
     If a task is open, that task is returned with `rerun: true`. With nothing to retry, the last task is returned.
@@ -124,7 +126,11 @@ def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     started = tool_actions.retry(resources.pool, tool.tool_id)
     if started is not None:
         queue.post(partial(_send_retry, started, tool.tool_id))
-    return chunks.status(resources, subject_of(tool))
+    return _status(tool, caller, resources)
+
+
+def _status(tool: Tool, caller: Caller, resources: Resources) -> Status:
+    return as_seen(chunks.status(resources, subject_of(tool)), caller, may_hide=tool.may_hide)
 
 
 def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
@@ -139,22 +145,22 @@ def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
 @router.get(
     "/{tool_id}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": _EVENTS}}}
 )
-async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResponse:
+async def stream_events(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> StreamingResponse:
     """Stream the status as server-sent events of type `status`: now, and at each change until the task has ended."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _events(resources, tool.tool_id, tool.project_id), media_type="text/event-stream", headers=headers
+        _events(resources, tool.tool_id, tool.project_id, caller), media_type="text/event-stream", headers=headers
     )
 
 
-async def _events(resources: Resources, tool_id: UUID, project_id: str) -> AsyncIterator[str]:
+async def _events(resources: Resources, tool_id: UUID, project_id: str, caller: Caller) -> AsyncIterator[str]:
     """Yield events. Holds no thread and no connection between polls, and ends when the client disconnects."""
     previous, quiet_polls = "", 0
     while True:
         task = await _newest_in_turn(resources.pool, tool_id, project_id)
         if task is None:
             return
-        status = shown_status(task)
+        status = status_as_seen(caller, task)
         current = status.model_dump_json(exclude={"eta_seconds", "words_eta_seconds"})
         if current != previous:
             previous, quiet_polls = current, 0

@@ -27,13 +27,16 @@ from api.http.dependencies import (
 )
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.paging import Cursor, Limit, from_cursor, page
+from api.http.sight import SeenIndex
 from api.indexers import Subject, chunks, subject_of
+from api.indexers.as_seen import as_seen, tool_as_seen
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
+from api.routes.paging import Cursor, Limit, from_cursor, page
 from api.routes.search.metadata_keys import FilterParameter, selected
 from api.search.text import metadata_filter
 from api.search.text.file_text import file_text
+from api.search.text.visibility import visible_files
 from schemas.content.source import AnySource, NodesSource
 from schemas.errors import (
     EmbeddingUnavailable,
@@ -64,7 +67,8 @@ from worker import dispatch
 from worker.resources import Resources
 from worker.state.index import file_lookup, statuses, tools
 from worker.state.index.file_lookup import LiveFile
-from worker.state.index.tools import Index, NewIndex
+from worker.state.index.statuses import TaskOfTool
+from worker.state.index.tools import NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
 
@@ -126,7 +130,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
         tool_id, task_id = tools.create(resources.pool, new_index, name=name, config=body.config, most=most)
     if task_id is not None:
         queue.post_plan(task_id, tool_id)
-    return existing(tools.get(resources.pool, tool_id))
+    return tool_as_seen(existing(tools.get(resources.pool, tool_id)), caller)
 
 
 @router.get("", openapi_extra=raises(NotFound))
@@ -141,7 +145,7 @@ def list_tools(
     listed = _listed(caller, project_id, cursor)
     fitting = tools.fitting(resources.pool, *listed, limit)
     read = partial(tools.page, resources.pool, *listed)
-    return page(read, fitting, lambda tool: tool, attrgetter("created_at", "tool_id"))
+    return page(read, fitting, lambda tool: tool_as_seen(tool, caller), attrgetter("created_at", "tool_id"))
 
 
 @router.get("/statuses", openapi_extra=raises(NotFound))
@@ -154,7 +158,7 @@ def list_statuses(
 ) -> Listing[Status]:
     """List the progress of the newest task of each tool of a project, oldest tool first."""
     read = partial(statuses.newest_of_tools, resources.pool, *_listed(caller, project_id, cursor))
-    return page(read, limit, shown_status, attrgetter("tool_created_at", "tool_id"))
+    return page(read, limit, partial(status_as_seen, caller), attrgetter("tool_created_at", "tool_id"))
 
 
 def _listed(caller: Caller, project_id: str | None, cursor: str | None) -> tuple[str | None, tuple[Any, ...] | None]:
@@ -165,9 +169,9 @@ def _listed(caller: Caller, project_id: str | None, cursor: str | None) -> tuple
 
 
 @router.get("/{tool_id}")
-def get_tool(tool: ToolDep) -> Tool:
+def get_tool(tool: ToolDep, caller: CallerDep) -> Tool:
     """Get a tool with the state of its newest task."""
-    return tool
+    return tool_as_seen(tool, caller)
 
 
 @router.delete("/{tool_id}", status_code=202)
@@ -183,23 +187,27 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep)
 @router.get("/{tool_id}/status")
 def get_status(tool_id: ToolId, index: CachedIndexDep, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Get the progress of the newest task. File and chunk counts describe the present index."""
-    shown = shown_status(of_tool(statuses.newest_of_tool, tool_id, caller, resources))
-    mistyped = metadata_filter.warning_of(resources.pool, index.id, index.metadata)
-    shown.warning = " ".join(filter(None, (shown.warning, mistyped))) or None
+    task = of_tool(statuses.newest_of_tool, tool_id, caller, resources)
+    shown = status_as_seen(caller, task)
+    if caller.sight.is_whole or not task.may_hide:
+        mistyped = metadata_filter.warning_of(resources.pool, index.id, index.metadata)
+        shown.warning = " ".join(filter(None, (shown.warning, mistyped))) or None
     return shown
 
 
 @router.get("/{tool_id}/tasks")
-def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: Cursor = None, limit: Limit = 100) -> Listing[Status]:
+def list_tasks(
+    tool: ToolDep, caller: CallerDep, resources: ResourcesDep, cursor: Cursor = None, limit: Limit = 100
+) -> Listing[Status]:
     """List the tasks over the tool's index and over the one being built for it, newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
     read = partial(statuses.history, resources.pool, tool.tool_id, before)
-    return page(read, limit, shown_status, attrgetter("created_at", "task_id"))
+    return page(read, limit, partial(status_as_seen, caller), attrgetter("created_at", "task_id"))
 
 
 @router.get("/{tool_id}/files")
 def list_files(
-    tool: ToolDep,
+    index: IndexDep,
     resources: ResourcesDep,
     disconnect: DisconnectDep,
     status: Annotated[FileStatus | None, Query(description="Only files with this status.")] = None,
@@ -214,10 +222,10 @@ def list_files(
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
-    only = selected(resources, tool.index.index_id, tool.config.metadata_view, metadata, disconnect)
+    only = selected(resources, index, metadata, disconnect)
     return page(
         lambda most: file_lookup.page(
-            resources.pool, tool.index.index_id, status=status, reason=reason, q=q, only=only, after=after, limit=most
+            resources.pool, index.id, status=status, reason=reason, q=q, only=only, after=after, limit=most
         ),
         limit,
         shown_file,
@@ -248,10 +256,11 @@ def get_file(
         return Response(text.model_dump_json(), media_type="application/json")
 
 
-def file_of(resources: Resources, index: Index, tool_id: str, file_id: str) -> LiveFile:
-    """The row of a file of a tool's index. Raises `NotFound`."""
+def file_of(resources: Resources, index: SeenIndex, tool_id: str, file_id: str) -> LiveFile:
+    """The row of a file of a tool's index that the caller may read. Raises `NotFound`."""
     file = file_lookup.get(resources.pool, index.id, file_id)
-    if file is None:
+    visible = visible_files(resources.pool, index)
+    if file is None or (visible is not None and file.id not in visible.ids):
         raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
     return file
 
@@ -273,6 +282,11 @@ def shown_file(file: File) -> File:
         file.message = f"{file.message} {OUTSIDE_BOUNDS}" if both else file.message or OUTSIDE_BOUNDS
         file.remedy = file.remedy or OUTSIDE_BOUNDS_REMEDY
     return file
+
+
+def status_as_seen(caller: Caller, task: TaskOfTool) -> Status:
+    """The status of a task as a caller sees it."""
+    return as_seen(shown_status(task), caller, may_hide=task.may_hide)
 
 
 def existing(tool: Tool | None) -> Tool:

@@ -14,6 +14,7 @@ from itertools import islice
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.search.chunks.candidates import (
     Candidate,
     RankedCandidates,
@@ -47,10 +48,11 @@ from api.search.rank.rerank import RerankOptions, provider_of
 from api.search.rank.weights import WEIGHTS
 from api.search.text.metadata_filter import with_metadata
 from api.search.text.snippets import AnyHit, grouped, with_neighbours, with_urls, without_bytes
+from api.search.text.visibility import visible_files
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, Step
 from worker.resources import Resources
-from worker.state.index.tools import Index
+from worker.state.search import found_chunks
 from worker.state.search.live_rows import FoundRows, live_rows
 
 _repeated = Repeated()
@@ -59,7 +61,7 @@ _repeated = Repeated()
 def answer_query(
     resources: Resources,
     tool_id: UUID,
-    index: Index,
+    index: SeenIndex,
     query: Query,
     *,
     disconnect: Disconnect,
@@ -78,7 +80,7 @@ def answer_by(
     find: Callable[[IndexSearch], Findings],
     resources: Resources,
     tool_id: UUID,
-    index: Index,
+    index: SeenIndex,
     query: Query,
     *,
     disconnect: Disconnect,
@@ -95,13 +97,15 @@ def answer_by(
     try:
         filters = filters_of(resources.pool, index, query, disconnect.check)
     except FilterMatchesNothing as error:
-        filters, find = ResolvedFilters(query.filters, FileSelection([])), partial(without_files, error)
+        visible = visible_files(resources.pool, index, disconnect.check)
+        filters = ResolvedFilters(query.filters, FileSelection([]), visible=visible)
+        find = partial(without_files, error)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
     whole = query.include_unembedded and index.settings.bounded
     store = resources.store_of(index)
     search = IndexSearch(resources, index, store, query, filters, depth, whole, disconnect, on_step)
     findings = _with_min_score(query.min_score, _find_in_parts(search, find))
-    covered = coverage(resources, index, query, freshness.stale_files, vectors_missing=findings.vectors_missing)
+    covered = coverage(resources, search, query, freshness.stale_files, vectors_missing=findings.vectors_missing)
     return kind(
         query=query.texts[0],
         mode=query.mode,
@@ -150,6 +154,9 @@ def find_chunks(search: IndexSearch) -> Findings:
     # a model that reranks makes scores its own
     calibrated = ranking.confidence is not None and search.request.ranking == "boost"
     findings = Findings(hits, report, legs.vectors_missing, {"calibrated": calibrated})
+    if search.index.lists is not None and (waiting.hits or not hits):
+        # what else is read has no rows that say
+        search.index.lists.is_open = False
     return with_waiting_lines(search, findings if hits else stand_in(search, findings), waiting)
 
 
@@ -184,6 +191,9 @@ def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[Ranke
 def _read_rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, SearchReport]:
     started = time.perf_counter()
     found = live_rows(search.resources.pool, search.index.id, ids)
+    lists = search.index.lists
+    if lists is not None and search.only is None and not search.whole_files:
+        lists.is_open = all(map(found_chunks.is_without_lists, found.versions.values()))
     return found, search.step("rows", started, len(found.rows))
 
 

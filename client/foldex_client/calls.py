@@ -388,7 +388,7 @@ async def _wait_for_end(
             raise IndexingFailed.of(status)
         pause = min(MAX_POLL_SECONDS, max(FIRST_POLL_SECONDS, POLL_SHARE * waited))
         if time.monotonic() + pause >= ends:
-            said = f"The task is {status.status}, {status.progress:.0%} done, after {timeout:g} s; wait again to go on."
+            said = f"The task is {status.status}{status.done}, after {timeout:g} s; wait again to go on."
             raise WaitTimedOut(said, retryable=True)
         await session.link.sleep(pause)
         waited += pause

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import httpx
@@ -27,6 +28,7 @@ class Foldex(Client[Blocking]):
     """A client that blocks. Threads may share it.
 
     `api_key` is sent to `base_url` alone: redirects are not followed. `transport` and `trust_env` are those of httpx.
+    The client acts for `principals`, if the key has the scope `impersonate`. An empty list names nobody.
     """
 
     def __init__(
@@ -34,13 +36,14 @@ class Foldex(Client[Blocking]):
         base_url: str,
         api_key: str | None = None,
         *,
+        principals: Collection[str] | None = None,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
         deadline: float = DEADLINE_SECONDS,
         trust_env: bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        place, sent = origin(base_url), headers(api_key)
+        place, sent = origin(base_url), headers(api_key, principals)
         self._http = httpx.Client(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(BlockingLink(self._http), place, timeout, retries, deadline))
         self.trees: Trees[Blocking] = Trees(self._session)
@@ -65,13 +68,14 @@ class AsyncFoldex(Client[Async]):
         base_url: str,
         api_key: str | None = None,
         *,
+        principals: Collection[str] | None = None,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
         deadline: float = DEADLINE_SECONDS,
         trust_env: bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        place, sent = origin(base_url), headers(api_key)
+        place, sent = origin(base_url), headers(api_key, principals)
         self._http = httpx.AsyncClient(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(AsyncLink(self._http), place, timeout, retries, deadline))
         self.trees: Trees[Async] = Trees(self._session)

@@ -91,6 +91,18 @@ class Unauthorized(FoldexError, code="unauthorized"):
     """The key is missing, unknown, expired or revoked."""
 
 
+class TokenInvalid(Unauthorized, code="token_invalid"):
+    """The token is expired, of another issuer or for another service, or its signature does not fit."""
+
+
+class TokenUnusable(FoldexError, code="token_unusable"):
+    """The token is valid, but what it says of its user cannot be used. `detail` names the claim."""
+
+
+class IssuerUnavailable(FoldexError, code="issuer_unavailable"):
+    """The keys that check tokens are not known yet, and cannot be read. A retry can help."""
+
+
 class ScopeMissing(FoldexError, code="scope_missing"):
     """The key does not allow this call. `detail` names the scope that it lacks."""
 

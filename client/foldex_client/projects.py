@@ -28,9 +28,14 @@ class Nodes(Calls[Way]):
         parent_id: str | None = None,
         url: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        acl: Sequence[str] | None = None,
     ) -> Request[Node]:
-        """Add a folder, or a file with its content. The name of a "file" tells its type."""
-        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url, metadata=metadata)
+        """Add a folder, or a file with its content. The name of a "file" tells its type.
+
+        `acl` says who may read it, and what it contains: principals such as "group:hr". Without it, whoever may read
+        the folder above.
+        """
+        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url, metadata=metadata, acl=acl)
         body |= sent(content=content)
         return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
 
@@ -63,9 +68,13 @@ class Nodes(Calls[Way]):
         content: Any = UNSET,
         url: str | None = UNSET,
         metadata: Mapping[str, Any] | None = UNSET,
+        acl: Sequence[str] | None = UNSET,
     ) -> Request[Node]:
-        """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
-        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url, metadata=metadata)
+        """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root.
+
+        `acl=[]` lets nobody read it, `acl=None` whoever may read the folder above.
+        """
+        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url, metadata=metadata, acl=acl)
         return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
 
     @call
@@ -82,16 +91,19 @@ class Nodes(Calls[Way]):
         parent_id: str | None = None,
         index: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
+        acl: Sequence[str] | None = None,
     ) -> Upload:
         """Store files, by name, below a folder. Names such as `guide/setup.md` create folders.
 
         A file that exists gets new content. The answer tells which files were refused, and why. With `index`, it also
-        has the id of a tool over the folder. Each file gets the `metadata`; without it, it keeps what it has.
+        has the id of a tool over the folder. Each file gets the `metadata` and the `acl`; without one, it keeps what it
+        has.
         """
         path, query = _project(project_id, "uploads"), given(parent_id=parent_id, index=index)
         with ExitStack() as opened:
             parts: list[Any] = [("files", (name, readable(content, opened))) for name, content in files.items()]
-            parts += [] if metadata is None else [("metadata", (None, json.dumps(metadata)))]
+            fields = given(metadata=metadata, acl=acl)
+            parts += [(name, (None, json.dumps(value))) for name, value in fields.items()]
             return await self._session.send(Request("POST", path, Upload, query, files=parts, repeatable=False))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -144,9 +144,18 @@ def origin(base_url: str) -> str:
     return str(url).rstrip("/")
 
 
-def headers(api_key: str | None) -> dict[str, str]:
-    """The headers of every request. Raises ValueError for a key that no header can hold."""
+def headers(api_key: str | None, principals: Collection[str] | None = None) -> dict[str, str]:
+    """The headers of every request.
+
+    Raises ValueError for a key that no header can hold, and TypeError for principals that are one text.
+    """
     agent = {"User-Agent": f"foldex-client/{__version__}"}
+    if isinstance(principals, str):
+        # its letters would be sent
+        raise TypeError("principals is one text; give a list, such as ['user:ann@example.org', 'group:hr'].")
+    if principals is not None:
+        # commas and percent signs are encoded, and what not every program sends unchanged
+        agent["Foldex-Principals"] = ",".join(quote(each, safe=":@/") for each in principals)
     if api_key is None:
         return agent
     if not api_key.isascii() or not api_key.isprintable() or not api_key or " " in api_key:

@@ -20,6 +20,9 @@ MAX_NUMBER = 1 << 63
 KEY_PATTERN = r"^\w[\w.-]{0,63}$"
 _KEY = re.compile(r"\w[\w.-]{0,63}")
 
+#: Whoever writes a file must not decide who reads it, and nobody must believe that this key does.
+_NEVER = "acl"
+
 Value = str | int | float | bool | list[str]
 
 
@@ -54,7 +57,10 @@ def checked_metadata(metadata: object) -> dict[str, Value]:
 
 
 def usable_metadata(values: Iterable[tuple[object, object]]) -> dict[str, Value]:
-    """Those of some values that metadata can have, the first of each key, as far as there is room. Null is no value."""
+    """Those of some values that metadata can have, the first of each key, as far as there is room. Null is no value.
+
+    A key `acl`, in whatever case, is left out.
+    """
     usable: dict[str, Value] = {}
     left = MAX_METADATA_BYTES - len("{}")
     for key, value in values:
@@ -62,10 +68,15 @@ def usable_metadata(values: Iterable[tuple[object, object]]) -> dict[str, Value]
             checked = {checked_key(key): checked_value(value)}
             # a comma and a blank stand between two values
             size = metadata_bytes(checked)
-            if size <= left and not usable.keys() & checked.keys():
+            if size <= left and not usable.keys() & checked.keys() and not is_access_list(key):
                 usable |= checked
                 left -= size
     return usable
+
+
+def is_access_list(key: object) -> bool:
+    """Whether a key looks as if it decided who may read a file."""
+    return isinstance(key, str) and key.lower() == _NEVER
 
 
 def metadata_bytes(metadata: Mapping[str, Value]) -> int:

@@ -9,10 +9,17 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
+from schemas.content.acl import Acl
 from schemas.content.metadata import Metadata
 from schemas.ids import NewId
 from schemas.queries.search import Note
 from schemas.url import Url
+
+ACL_DESCRIPTION = (
+    "Who may read it, and what it contains that has no list of its own: principals such as `user:ann@example.org` and "
+    "`group:hr`, or `*` for everybody. One after `!` may not, whatever else it has. An empty list admits nobody. Null: "
+    "whoever may read the folder above; at the top, everybody."
+)
 
 
 class NewNode(BaseModel):
@@ -55,6 +62,7 @@ class NewNode(BaseModel):
         "unless it has its own. Null: none.",
         examples=[{"team": "red", "year": 2024}],
     )
+    acl: Acl | None = Field(default=None, description=ACL_DESCRIPTION, examples=[["group:hr", "!user:ann@example.org"]])
 
 
 class NodePatch(BaseModel):
@@ -72,6 +80,11 @@ class NodePatch(BaseModel):
         default=None,
         description="New values to filter searches by, in place of all earlier ones of the node; null: none.",
         examples=[{"team": "red"}],
+    )
+    acl: Acl | None = Field(
+        default=None,
+        description="New list of who may read, in place of that of the node; null: none of its own.",
+        examples=[["group:hr"]],
     )
 
 
@@ -96,12 +109,22 @@ class Node(BaseModel):
     )
     metadata: dict[str, Any] | None = Field(
         default=None,
-        description="Its own values to filter searches by; null if it has none. Lists leave them out.",
+        description="Its own values to filter searches by; null if it has none. Not in listings.",
         examples=[{"team": "red", "year": 2024}],
+    )
+    acl: list[str] | None = Field(
+        default=None,
+        description="Its own list of who may read it; null if it has none. Not in listings.",
+        examples=[["group:hr"]],
+    )
+    withheld: bool = Field(
+        default=False,
+        description="Whether the content is null because no list admits the caller. Not in listings.",
+        examples=[False],
     )
     content: Any = Field(
         default=None,
-        description="A JSON value for type json, text for other files, null for folders. Lists leave it out.",
+        description="A JSON value for type json, text for other files, null for folders. Not in listings.",
         examples=[{"config": {"port": 80}}],
     )
 

@@ -1,4 +1,4 @@
-"""Metadata that files and buckets state in text: front matter, and values whose types nobody declares."""
+"""Metadata that files and buckets state in text: front matter, and values whose types a tool declares."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from schemas.content.metadata import Value, usable_metadata
+from schemas.content.metadata import Value, checked_value, usable_metadata
 
 #: Ends the name of a file that holds the metadata of another one: `report.pdf.meta.json` has that of `report.pdf`.
 SIDECAR = ".meta.json"
 #: Maximum bytes of such a file.
 MAX_SIDECAR_BYTES = 65_536
 
-#: A key at the beginning of a line, in YAML or TOML, and what follows it.
-_ENTRY = re.compile(r"[\"']?([A-Za-z_][\w.-]{0,63})[\"']?[ \t]*(?::(?=[ \t]|$)|=)[ \t]*(.*)")
+#: A key at the beginning of a line, and what follows it.
+_KEY = r"([\"']?)(?P<key>\w[\w.-]{0,63})\1[ \t]*"
+_YAML = re.compile(_KEY + r":(?=[ \t]|$)[ \t]*(?P<rest>.*)")
+_TOML = re.compile(_KEY + r"=[ \t]*(?P<rest>.*)")
+#: Up to the end of a text of several lines in TOML, by how it begins.
+_ENDS = {
+    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'),
+    "'''": re.compile(r"(?:[^']|'(?!''))*'''"),
+}
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
 _QUOTED = re.compile(rf"\A(?:{_STRING})")
@@ -27,6 +34,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,19}\.[0-9]{1,19}(?:[eE][-+]?[0-9]{1,3})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?")
 _WORDS: dict[str, Value | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_NOTHING = frozenset(word for word, value in _WORDS.items() if value is None)
+_QUOTES, _INDENTS = frozenset("\"'"), frozenset(" \t")
 #: Begins what is no value on one line: text in blocks, mappings, anchors, aliases and tags.
 _OTHERS = frozenset("|>{&*!@`%")
 
@@ -38,63 +47,85 @@ def is_sidecar(path: str) -> bool:
 
 
 def scalar(text: str) -> Value | None:
-    """What a text without quotation marks is: a number, a boolean, a time or a string; None for no value.
+    """What a text stands for: a number, a boolean, a time or itself; None for no value.
 
-    As in YAML, a time without a zone is one of UTC. A day is its beginning.
+    As in YAML, a time without a zone is one of UTC. A day is its beginning. What metadata cannot have stays a text.
     """
     text = text.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if _NUMBER.fullmatch(text):
-        return float(text)
     if _DAY.fullmatch(text):
         return f"{text}T00:00:00Z"
-    return f"{text.replace(' ', 'T')}Z" if _TIME.fullmatch(text) else text
+    if _TIME.fullmatch(text):
+        return f"{text.replace(' ', 'T')}Z"
+    with suppress(ValueError):
+        if _INTEGER.fullmatch(text):
+            return checked_value(int(text))
+        if _NUMBER.fullmatch(text):
+            return checked_value(float(text))
+    return text
 
 
 def named_values(stated: Iterable[tuple[str, str]]) -> dict[str, Value]:
-    """Metadata from names with text. A name that occurs several times has a list; `:` in a name becomes `.`."""
+    """Texts by their names. A name that occurs several times has a list; `:` in a name becomes `.`."""
     texts: dict[str, list[str]] = {}
     for name, text in stated:
         texts.setdefault(name.strip().replace(":", "."), []).append(text.strip())
-    return usable_metadata((name, values if len(values) > 1 else scalar(values[0])) for name, values in texts.items())
+    return usable_metadata((name, values if len(values) > 1 else values[0] or None) for name, values in texts.items())
 
 
 def front_matter(text: str) -> dict[str, Value]:
-    """The values at the beginnings of lines, in YAML or TOML: those on one line, and lists of them.
+    """Texts, and lists of them, of the keys at the beginnings of lines: in TOML after `+++`, else in YAML.
 
-    Nested values, and text in blocks, are left out.
+    What is nested, and text of several lines, is left out.
     """
-    return usable_metadata(_entries(text.splitlines()))
+    lines = text.splitlines()
+    return usable_metadata(_of_toml(lines) if text.startswith("+++") else _of_yaml(lines))
 
 
-def _entries(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
-    for number, line in enumerate(lines):
-        entry = _ENTRY.fullmatch(line)
-        if entry is None:
-            # the tables of TOML are nested
-            if line.startswith("["):
-                return
-            continue
-        key, rest = entry[1], entry[2].rstrip()
-        if rest.startswith("["):
-            yield key, _flow(rest)
-        elif _without_comment(rest):
-            yield key, _value(rest)
-        else:
-            items = list(_items(lines, number + 1))
-            yield key, items or None
-
-
-def _items(lines: list[str], start: int) -> Iterator[str]:
-    """The list below a key, one item on each line."""
-    for number in range(start, len(lines)):
-        item = _ITEM.fullmatch(lines[number])
-        if item is None:
+def _of_toml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
+    end: re.Pattern[str] | None = None
+    for line in lines:
+        if end is not None:
+            end = None if end.match(line) else end
+        elif line.startswith("["):
+            # tables are nested
             return
-        yield _string(item[1])
+        elif entry := _TOML.fullmatch(line):
+            rest = entry["rest"].rstrip()
+            end = _ENDS.get(rest[:3])
+            if end is None:
+                yield entry["key"], _value(rest)
+            elif end.match(rest, 3):
+                end = None
+
+
+def _of_yaml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
+    for number, line in enumerate(lines):
+        if entry := _YAML.fullmatch(line):
+            rest = entry["rest"].rstrip()
+            below = _below(lines, number)
+            if _without_comment(rest):
+                # an indented line goes on with the value
+                yield entry["key"], None if next(below, "")[:1] in _INDENTS else _value(rest)
+            else:
+                yield entry["key"], _items(below)
+
+
+def _below(lines: list[str], number: int) -> Iterator[str]:
+    """The lines after one, without empty ones and comments."""
+    return (lines[each] for each in range(number + 1, len(lines)) if _without_comment(lines[each]))
+
+
+def _items(lines: Iterator[str]) -> list[str] | None:
+    """A list with one item on each line; None if there is none, or if it has more than that."""
+    items: list[str] = []
+    for line in lines:
+        item = _ITEM.fullmatch(line)
+        if item is None:
+            return None if line[0] in _INDENTS else items or None
+        items.append(_string(item[1]))
+    return items or None
 
 
 def _flow(text: str) -> list[str] | None:
@@ -108,9 +139,13 @@ def _flow(text: str) -> list[str] | None:
 
 
 def _value(text: str) -> Value | None:
-    if text[0] in "\"'":
+    """The value that follows a key on its line."""
+    if text.startswith("["):
+        return _flow(text)
+    if text[:1] in _QUOTES:
         return _string(text)
-    return None if text[0] in _OTHERS else scalar(_without_comment(text))
+    plain = _without_comment(text)
+    return None if plain[:1] in _OTHERS or plain.lower() in _NOTHING else plain
 
 
 def _string(text: str) -> str:

@@ -1,7 +1,10 @@
 """The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
-├── Unauthorized · ScopeMissing · NotLoopback · CrossSite · SessionNeeded · LinkUsed · NotFound · TooManyTools
+├── Unauthorized
+│   └── TokenInvalid
+├── TokenUnusable · IssuerUnavailable
+├── ScopeMissing · NotLoopback · CrossSite · SessionNeeded · LinkUsed · NotFound · TooManyTools
 ├── Conflict
 │   └── LastAdminKey
 ├── Invalid
@@ -69,6 +72,7 @@ from schemas.errors.call_errors import (
     FilterMatchesNothing,
     HeadersTooLarge,
     Invalid,
+    IssuerUnavailable,
     LastAdminKey,
     LinkUsed,
     ModelNotAllowed,
@@ -83,6 +87,8 @@ from schemas.errors.call_errors import (
     SearchSlow,
     ServerBusy,
     SessionNeeded,
+    TokenInvalid,
+    TokenUnusable,
     TooLarge,
     TooManyConnections,
     TooManyTools,
@@ -156,6 +162,7 @@ __all__ = [
     "FoldexError",
     "HeadersTooLarge",
     "Invalid",
+    "IssuerUnavailable",
     "LastAdminKey",
     "LeaseLost",
     "LinkUsed",
@@ -198,6 +205,8 @@ __all__ = [
     "StoreUnavailable",
     "TaskCrashed",
     "TextKeyMissing",
+    "TokenInvalid",
+    "TokenUnusable",
     "TooLarge",
     "TooManyConnections",
     "TooManyLeaves",

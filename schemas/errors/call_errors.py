@@ -19,6 +19,33 @@ class Unauthorized(FoldexError):
     )
 
 
+class TokenInvalid(Unauthorized):
+    """The token is expired, of another issuer or for another service, or its signature does not fit."""
+
+    code = "token_invalid"
+    example = "The token is expired; get a new one."
+
+
+class TokenUnusable(FoldexError):
+    """The token is valid, but what it says of its user cannot be used."""
+
+    code = "token_unusable"
+    status = 403
+    example = (
+        "The token names no project, or several: its claim `project_id` must be one text. "
+        "The operator can set another claim in OIDC_PRINCIPALS, or one project for all by project:=ID."
+    )
+
+
+class IssuerUnavailable(FoldexError):
+    """The keys that check tokens are not known yet, and cannot be read."""
+
+    code = "issuer_unavailable"
+    status = 503
+    retryable = True
+    example = "The keys that check tokens could not be read; try again. The log of the API says why."
+
+
 class ScopeMissing(FoldexError):
     """The key does not allow this call. `scope` is what it lacks."""
 

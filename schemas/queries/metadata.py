@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from schemas.content.acl import Acl
 from schemas.content.metadata import (
     KEY_PATTERN,
     MAX_METADATA_BYTES,
@@ -109,14 +110,8 @@ MetadataSource = Literal["properties", "front_matter", "s3", "sidecars"]
 MAX_RULES = 32
 
 
-def _without_acl(rule: object) -> object:
-    if isinstance(rule, Mapping) and "acl" in rule:
-        raise ValueError("rules have no `acl` in this release; leave it out")
-    return rule
-
-
 class MetadataRule(BaseModel):
-    """Metadata of all files at some paths, which replaces what the files have themselves."""
+    """Metadata, or the access list, of all files at some paths. Metadata replaces what the files have themselves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -126,17 +121,36 @@ class MetadataRule(BaseModel):
         description="A file_path, or a glob over it, as in filters.",
         examples=["hr/**"],
     )
-    set: Metadata = Field(description="Values of these files.", examples=[{"team": "hr"}])
-
-
-Rule = Annotated[MetadataRule, BeforeValidator(_without_acl)]
+    set: Metadata = Field(default_factory=dict, description="Values of these files.", examples=[{"team": "hr"}])
+    acl: Acl | None = Field(
+        default=None,
+        description="Only who these principals admit reads these files in answers of this tool, in addition to the "
+        "lists of nodes. Of several rules the last one counts. Calls for nodes, and other tools over the folder, do "
+        "not obey it. Null: whoever may read them otherwise.",
+        examples=[["group:hr"]],
+    )
 
 
 def _checked_rules(rules: list[MetadataRule]) -> list[MetadataRule]:
     """The rules. Raises `ValueError` if they set too much together: every read of an index parses them."""
+    if any(rule.model_fields_set.isdisjoint({"set", "acl"}) for rule in rules):
+        raise ValueError("a rule needs `set`, `acl` or both")
+    for path in (rule.path for rule in rules if rule.acl is not None):
+        # such a pattern selects no file, or only those of folders below, and would hide less than it seems
+        if path != path.strip() or (path.endswith("/") and path.rstrip("/").endswith("**")):
+            raise ValueError(
+                f"the path {path!r} of a rule with `acl` has white space at an end, or ends with `**/`; remove that"
+            )
     if sum(metadata_bytes(rule.set) for rule in rules) > MAX_METADATA_BYTES:
         raise ValueError(f"all rules together set at most {MAX_METADATA_BYTES >> 10} KiB as JSON; leave values out")
+    if sum(len(entry.encode()) for rule in rules for entry in rule.acl or ()) > MAX_METADATA_BYTES:
+        raise ValueError(
+            f"the lists of all rules have at most {MAX_METADATA_BYTES >> 10} KiB; put principals in groups"
+        )
     return rules
+
+
+Rules = Annotated[list[MetadataRule], BeforeValidator(lambda value: value or []), AfterValidator(_checked_rules)]
 
 
 class MetadataView(BaseModel):
@@ -147,6 +161,11 @@ class MetadataView(BaseModel):
     declared: dict[str, MetadataKind] = Field(default_factory=dict)
     sources: tuple[MetadataSource, ...] = ()
     rules: tuple[MetadataRule, ...] = ()
+
+    @property
+    def lists(self) -> list[list[str]]:
+        """The access lists of the rules."""
+        return [rule.acl for rule in self.rules if rule.acl is not None]
 
 
 #: How a tool sees it that declares nothing.
@@ -171,10 +190,10 @@ class MetadataConfig(BaseModel):
         "`NAME.meta.json` for the file `NAME`; it is not searched itself. Each replaces those before it.",
         examples=[["properties"]],
     )
-    rules: Annotated[list[Rule], BeforeValidator(lambda value: value or []), AfterValidator(_checked_rules)] = Field(
+    rules: Rules = Field(
         default_factory=list,
         max_length=MAX_RULES,
-        description="Metadata by path, which replaces what files have themselves; later rules replace earlier ones. "
+        description="Metadata and access lists by path. Metadata replaces that of files, and later rules earlier ones. "
         f"All together set at most {MAX_METADATA_BYTES >> 10} KiB.",
         examples=[[{"path": "hr/**", "set": {"team": "hr"}}]],
     )

@@ -387,8 +387,12 @@ class Hit(BaseModel):
 class Coverage(BaseModel):
     """How much of the folder was searched. Lost vectors do not matter to a keyword search in Postgres."""
 
-    indexed_files: int = Field(description="Number of files that were searched.", examples=[612])
-    total_files: int = Field(description="Number of files in the folder.", examples=[900])
+    indexed_files: int | None = Field(
+        description="Number of files that were searched; null if the caller may not read all files.", examples=[612]
+    )
+    total_files: int | None = Field(
+        description="Number of files in the folder; null if the caller may not read all of them.", examples=[900]
+    )
     stale_files: int | None = Field(
         default=None, description="Files added, changed or removed since they were indexed; null without `refresh`."
     )

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench import (
+    acl,
     blind,
     command,
     fleet,
@@ -33,6 +34,7 @@ from tests.bench.size import million, parts
 from tests.bench.symbols import measured as symbols
 
 BENCHES = {
+    "acl": acl.run,
     "small": small.run,
     "formats": formats.run,
     "fuzz": fuzz.run,

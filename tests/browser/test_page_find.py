@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -553,3 +554,25 @@ def test_declared_metadata_narrows_a_search(running: Service, new_page: NewPage,
     expect(hits).to_have_count(2)
     page.get_by_role("link", name="2025 2").click()
     expect(hits).to_have_count(3)
+
+
+def test_each_chosen_value_of_a_link_can_be_taken_back(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "linked"
+    folder.mkdir()
+    for number in range(10):
+        (folder / f"{number}.md").write_text(f"---\nyear: {2000 + number}\n---\n\nTea is steeped.\n")
+    config = {"metadata": {"year": "int"}, "metadata_from": ["front_matter"]}
+    tool = made(running, folder, config=config)
+    page = visit(running, new_page, tool, f"search?q=steeped&where={quote(json.dumps({'year': 2009, 'other': ['x']}))}")
+    page.get_by_role("navigation", name="other").get_by_role("link").click()
+    hits = page.get_by_role("listitem").filter(has_text="steeped")
+    expect(hits).to_have_count(1)
+    values = page.get_by_role("navigation", name="year").get_by_role("link")
+    expect(values).to_have_count(9)
+    values.first.click()
+    expect(hits).to_have_count(10)
+    expect(values).to_have_count(8)
+    for nothing in ("[1]", "7", "null", '"x"'):
+        show(page, tool, f"search?q=steeped&where={quote(nothing)}")
+        expect(hits).to_have_count(10)
+        expect(page.get_by_role("navigation", name="0")).to_have_count(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,8 @@ def test_what_a_key_may_not_do_is_not_offered(running: Service, opened: Page, ro
     body = {"project_id": "readers", "source": {"kind": "local", "path": str(root)}, "name": "shared"}
     made = running.client.post(TOOLS, json=body, headers={"Authorization": f"Bearer {owner}"}).json()["tool_id"]
     reader = foldex(running, "keys", "create", "readers", "--scope", "search").stdout.split()[0]
+    status = running.client.get(f"{TOOLS}/{made}/status", headers={"Authorization": f"Bearer {owner}"}).json()
+    told = f"data: {json.dumps({**status, 'total_files': 1, 'failed_files': 1})}\n\n"
     offered = ("Add a folder", "Cancel", "Update", "Delete", "Reindex", "Settings", "Build the tree")
 
     def shown(name: str) -> set[str]:
@@ -93,6 +96,17 @@ def test_what_a_key_may_not_do_is_not_offered(running: Service, opened: Page, ro
         expect(opened.get_by_role("heading", name="Tree of summaries")).to_be_visible()
         expect(opened.get_by_role("button", name="Build the tree")).to_have_count(int(may))
         seen |= set[str]().union(*map(shown, offered))
+        opened.route("**/events", lambda route: route.fulfill(body=told, content_type="text/event-stream"))
+        opened.get_by_role("link", name="Files", exact=True).click()
+        opened.reload()
+        expect(opened.get_by_role("link", name="Failed 1")).to_be_visible()
+        expect(opened.get_by_role("button", name="Retry 1 failed file")).to_have_count(int(may))
+        opened.unroute("**/events")
+        # by address, too
+        for address, field in ((f"tools/{made}/settings", "Name"), ("new", "Folder")):
+            opened.goto(f"{opened.url.split('#')[0]}#/{address}")
+            expect(opened.get_by_label(field, exact=True)).to_have_count(int(may))
+            expect(opened.get_by_text("Your key does not allow this")).to_have_count(int(not may))
         assert seen == ({*offered} - {"Update", "Reindex"} if may else set())
         assert violations(opened) == []
         opened.get_by_role("link", name="Folders").click()

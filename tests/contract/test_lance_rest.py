@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -174,7 +175,8 @@ def test_a_second_query_or_a_third_one_for_words_alone_reads_all_rows(
 @pytest.mark.parametrize(("beyond", "expected"), [(0, True), (1, False)])
 def test_vectors_of_too_many_bytes_are_not_read_into_memory(tmp_path: Path, beyond: int, expected: bool) -> None:
     store = LanceStore(tmp_path, has_keywords=True, vector_bytes=20 * 4 * DIMENSIONS)
-    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(20 + beyond)])
+    # a table that fills the memory would be read anew after each edit
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(18 + beyond)])
     for limit in range(1, SEARCHES):
         store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])
     assert _is_in_memory(store) is expected
@@ -294,7 +296,7 @@ def test_a_search_reads_few_new_rows_itself(
 def _held_back(store: LanceStore) -> Iterator[None]:
     """Let reads of tables wait until the block ends."""
     ended = threading.Event()
-    store._searcher()._background._thread.submit(ended.wait, 60)
+    store._searcher()._background.begin("held back", lambda: ended.wait(60))
     try:
         yield
     finally:
@@ -339,6 +341,50 @@ def test_a_table_that_cannot_be_read_into_memory_is_searched_and_tried_again(
     for limit in range(20, 24):
         store.search(SPACE, [Leg(limit, keywords="row2")])
     assert _is_in_memory(store)
+
+
+def test_a_read_that_failed_for_rows_in_memory_is_soon_tried_again(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 0)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in (1, 2)])
+    limits = iter(range(10, 100))
+
+    def search(times: int) -> None:
+        for _ in range(times):
+            assert _ids(store.search(SPACE, [Leg(next(limits), keywords="row2")])[0]) == [2]
+
+    search(FIRST_READ)
+    assert _is_in_memory(store)
+    for _ in range(3):
+        store.write(SPACE, DIMENSIONS, [_row(number) for number in (1, 2)])
+        with monkeypatch.context() as patch:
+            # a panic of Lance is no Exception
+            patch.setattr(searcher, "_read", Mock(side_effect=BaseException("panic")))
+            search(1)
+            if not _is_in_memory(store):
+                break
+    assert not _is_in_memory(store)
+    search(FIRST_READ)
+    assert _is_in_memory(store)
+
+
+def test_rows_of_a_table_that_is_deleted_as_they_are_read_leave_the_memory(
+    store: LanceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = searcher._read
+
+    async def read_and_delete(*args: Any) -> Any:
+        rows = await read(*args)
+        shutil.rmtree(tmp_path / f"{SPACE}.lance")
+        return rows
+
+    monkeypatch.setattr(searcher, "_read", read_and_delete)
+    store.write(SPACE, DIMENSIONS, [_row(1)])
+    for limit in range(10, 10 + FIRST_READ):
+        store.search(SPACE, [Leg(limit, vector=_vector(_row(1)))])
+    assert not _is_in_memory(store)
+    assert not (tmp_path / f"{SPACE}.lance").exists()
 
 
 def test_of_too_many_tables_those_not_searched_for_longest_are_closed(

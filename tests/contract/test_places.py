@@ -158,7 +158,7 @@ def test_doctor_names_a_grant_that_leads_to_a_place_that_its_project_may_not_rea
     grants.add(ground.pool, ground.project, str(ground.root / "missing"))
 
     def told() -> list[str]:
-        found = checks.grants_elsewhere(ground.root)
+        found = checks.grants_elsewhere(checks.settings_of(ground.root))
         return [each.detail for each in found if each.what == f"grant of {ground.docs}" and not each.is_well]
 
     assert told() == []

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.indexers import Build, Subject
 from api.search.chunks.legs import embed
 from api.search.pipeline import answer_by, cut
@@ -68,7 +69,7 @@ def status(resources: Resources, subject: Subject) -> Names:
 def answer(
     resources: Resources,
     tool_id: UUID,
-    index: Index,
+    index: SeenIndex,
     query: Query,
     *,
     disconnect: Disconnect,

@@ -13,6 +13,8 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
+from api.http.sight import SeenIndex, seen
+from schemas.content.acl import EVERYTHING
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
@@ -32,7 +34,6 @@ from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import files, tasks, tool_actions, tools
 from worker.state.index.files import FileClaim
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tokens.tokenizers import cl100k
 from worker.vectors import Condition, Leg, Patch, VectorRow, VectorStore
@@ -141,10 +142,10 @@ class OfTool:
         return self.resources.pool
 
     @property
-    def index(self) -> Index:
+    def index(self) -> SeenIndex:
         found = tools.index_of_tool(self.pool, self.tool)
         assert found is not None
-        return found
+        return seen(found, EVERYTHING)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
@@ -54,7 +55,7 @@ def test_a_tool_is_created_watched_and_asked(client: Foldex, folder: Path) -> No
     )
     assert (tool.task, tool.source.path, tool.config.exclude) == ("ready", str(folder), ["note-4.md"])
     assert seen[-1].progress == 1
-    assert [each.progress for each in seen] == sorted(each.progress for each in seen)
+    assert [each.progress for each in seen] == sorted(each.progress or 0 for each in seen)
     answer = client.tools.search(tool, "cranes of the harbour", filters={"path": "*.md"}, top_k=2)
     assert [hit.file_path[:5] for hit in answer.results] == ["note-", "note-"]
     several = client.tools.search(tool.tool_id, ["cranes", "parse header"], group_by_file=True)
@@ -260,6 +261,18 @@ def test_the_page_shows_what_its_blocks_print(running: Service) -> None:
             told.append((block.text, printed))
     assert [(text, seen) for text, seen in told if not shows(text, seen)] == []
     assert len(told) == 8
+
+
+def test_the_example_of_permissions_runs(running: Service) -> None:
+    [example] = [block.text for block in blocks(DOCS / "how-to" / "permissions.md") if block.language == "python"]
+    with Foldex(address(running), trust_env=False) as client:
+        folder = client.nodes.create("acme", name="contracts", type="folder", id="contracts")
+        client.nodes.create(
+            "acme", name="a.md", type="markdown", parent_id=folder.id, content="The notice period ends."
+        )
+    names: dict[str, Any] = {}
+    exec(compile(example.replace(ADDRESS, address(running)).replace("fx_…", "fx_1"), "permissions.md", "exec"), names)
+    assert [hit.file_path for hit in names["answer"].results] == ["/contracts/a.md"]
 
 
 def test_the_example_of_the_distribution_runs(running: Service, folder: Path) -> None:

@@ -98,3 +98,9 @@ def test_a_setting_that_is_invalid_is_named(tmp_path: Path) -> None:
     status, checks = doctor({"DATABASE_URL": "postgresql://x/y", "API_PORT": "x"}, tmp_path)
     assert status == 2
     assert "API_PORT" in checks["settings"][1]
+
+
+def test_an_issuer_without_what_checks_its_tokens_is_named(tmp_path: Path) -> None:
+    _, checks = doctor({"DATABASE_URL": "postgresql://x/y", "OIDC_ISSUER": "https://i", "OIDC_JWKS": "x"}, tmp_path)
+    assert checks["settings"][0] is False
+    assert "set OIDC_AUDIENCE too" in checks["settings"][1]

@@ -33,11 +33,11 @@ def test_the_top_level_is_listed_without_a_parent(running: Service) -> None:
     assert running.get("/api/projects/nobody/nodes") == {"items": [], "next_cursor": None}
 
 
-def test_a_listed_node_has_all_fields_but_the_content_and_metadata(running: Service) -> None:
+def test_a_listed_node_has_all_fields_but_what_may_be_large(running: Service) -> None:
     folder = running.node("folder", "folder")
     node = running.node("a.json", "json", {"a": 1}, parent_id=folder)
     whole = running.get(f"{NODES}/{node}")
-    assert (whole.pop("content"), whole.pop("metadata")) == ({"a": 1}, None)
+    assert [whole.pop(name) for name in ("content", "metadata", "acl", "withheld")] == [{"a": 1}, None, None, False]
     assert running.pages(NODES, limit=10, parent_id=folder) == [whole]
 
 

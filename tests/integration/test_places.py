@@ -120,10 +120,10 @@ def test_a_page_ends_where_too_many_folders_are_left_out(monkeypatch: pytest.Mon
     )
     for looked, first in ((2, ([], "b")), (3, (["c"], "c")), (4, (["c", "d"], None))):
         monkeypatch.setattr(subfolders, "MAX_LOOKED", looked)
-        paths, after = subfolders.subfolders(access, str(tmp_path), "", 10)
+        paths, after = subfolders.subfolders(access, str(tmp_path), "", 10, lambda _: True)
         assert ([Path(path).name for path in paths], after) == first
     monkeypatch.setattr(subfolders, "MAX_NAMES", 2)
-    assert len(subfolders.subfolders(access, str(tmp_path), "", 10)[0]) <= 2
+    assert len(subfolders.subfolders(access, str(tmp_path), "", 10, lambda _: True)[0]) <= 2
 
 
 def test_a_link_opens_one_session_however_many_use_it(running: Service, links: Path) -> None:

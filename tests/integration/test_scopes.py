@@ -11,11 +11,14 @@ from uuid import uuid4
 
 import pytest
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.testclient import TestClient
 
 from api.agents import code, find, manage, search
 from api.agents.tool import AgentTool
 from api.http.bodies import JsonRoute
+from api.http.current_lists import CHECKED_WITHIN, TELL_OF_NO_FILE
+from api.http.scopes import NEEDED
 from api.main import create_app
 from api.routes import sources
 from schemas.scopes import LEVELS, Scope, allowed
@@ -198,6 +201,22 @@ def test_a_search_that_starts_a_run_needs_write(app: FastAPI, pool: Pool, tmp_pa
         headers = {"Authorization": f"Bearer {key}"}
         body = {"project_id": project, "query": "x", "paths": [str(tmp_path)], "index_missing": True}
         assert client.post("/api/search", json=body, headers=headers).json()["code"] == code_
+
+
+#: Operations of the scope `search` that are not made again by the wrapper of `JsonRoute`, besides those of its lists.
+NOT_WRAPPED = {
+    "mcp": "it calls operations",
+    "stream_events": "it shows no count if a file may be hidden",
+}
+
+
+def test_every_answer_holds_by_the_lists_at_its_end(app: FastAPI) -> None:
+    unlike = CHECKED_WITHIN | TELL_OF_NO_FILE | {*NOT_WRAPPED}
+    assert unlike <= {name for name, scope in NEEDED.items() if scope == "search"}
+    for route in iter_route_contexts(app.routes):
+        if NEEDED.get(route.name or "") == "search":
+            is_wrapped = hasattr(route.endpoint, "by_current_lists")
+            assert is_wrapped == (route.name not in unlike), route.name
 
 
 @pytest.mark.parametrize("is_described", [True, False])

@@ -24,6 +24,7 @@ from docs.generate import PAGES as GENERATED
 from docs.generate import REFERENCE, rendered
 from docs.openapi import Schema, description
 from schemas.errors import FoldexError
+from schemas.queries.across import Across
 from schemas.status import Reason
 from schemas.tool import ToolConfig
 from tests.documents import DOCS, PAGES, ROOT, blocks
@@ -153,6 +154,8 @@ def test_bodies_in_examples_have_only_fields_that_the_call_takes() -> None:
         for method, url, body in CALL.findall(page.read_text()):
             call = paths[_path(url, list(paths))][(method or "post").lower()]
             assert json.loads(body).keys() <= _fields(call, schemas), (page, url, body)
+            if url.endswith("/api/search"):
+                Across.model_validate_json(body)
             checked += 1
     assert checked > 15
 

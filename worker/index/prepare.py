@@ -92,7 +92,7 @@ def read_file(run: IndexRun, claim: FileClaim) -> File:
     try:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
-        if claim.work == "path" and not _changes_format(claim):
+        if claim.work == "path" and not _changes_format(run, claim):
             facts = _with_live(claim, FileFacts(claim.type, claim.stamp, claim.live_fingerprint))
             return UnchangedFile(claim, facts)
         return reading.read()
@@ -130,9 +130,18 @@ def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
     )
 
 
-def _changes_format(claim: FileClaim) -> bool:
+def _changes_format(run: IndexRun, claim: FileClaim) -> bool:
     """Whether the file's new name implies a different format or language from the name it was indexed under."""
-    return claim.live_path is not None and by_name.of(claim.live_path) != by_name.of(claim.path)
+    if claim.live_path is None:
+        return False
+    if _is_sidecar(run, claim.path) != _is_sidecar(run, claim.live_path):
+        return True
+    return by_name.of(claim.live_path) != by_name.of(claim.path)
+
+
+def _is_sidecar(run: IndexRun, path: str) -> bool:
+    """Whether the index takes a file for metadata of the file beside it."""
+    return run.index.settings.sidecars and is_sidecar(path)
 
 
 class _Reading:
@@ -158,7 +167,7 @@ class _Reading:
     def _cut(self, content: FileContent) -> File:
         """Parse and cut the content, unless it is what is live."""
         claim = self._claim
-        if self._run.index.settings.sidecars and is_sidecar(claim.path):
+        if _is_sidecar(self._run, claim.path):
             self._facts = FileFacts("json", content.stamp or "")
             found = read_sidecar(content.data)
             self._facts = replace(self._facts, stated={"sidecars": found.metadata})
@@ -167,12 +176,12 @@ class _Reading:
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
         stated = {} if content.metadata is None else {"s3": content.metadata}
-        known = FileFacts(
+        # nothing of the live text: if the new one is skipped, that goes
+        self._facts = FileFacts(
             claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary, stated=stated
         )
-        self._facts = _with_live(claim, known)
-        if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
-            return UnchangedFile(claim, self._facts, self._timings)
+        if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(self._run, claim):
+            return UnchangedFile(claim, _with_live(claim, self._facts), self._timings)
         with self._timed("parse"):
             document, read = self._parse(detected, content.data)
         with self._timed("chunk"):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from schemas.content.metadata import Value, usable_metadata
+from schemas.content.metadata import Value, is_access_list, usable_metadata
 from schemas.content.stated import MAX_SIDECAR_BYTES
 from schemas.errors import FileError
 from schemas.status import Reason
 
-#: Whoever may write into a folder must not decide who reads it.
-_NEVER = "acl"
 #: Maximum keys that a message names, and characters of each.
 _MAX_NAMED, _MAX_KEY = 10, 64
 
@@ -34,7 +32,7 @@ def read_sidecar(data: bytes) -> Sidecar:
         raise _wrong() from error
     if not isinstance(values, dict):
         raise _wrong()
-    usable = usable_metadata((key, value) for key, value in values.items() if key != _NEVER)
+    usable = usable_metadata(values.items())
     left_out = [key for key, value in values.items() if key not in usable and value is not None]
     return Sidecar(usable, _warning(left_out) if left_out else None)
 
@@ -46,5 +44,7 @@ def _wrong() -> FileError:
 def _warning(left_out: list[str]) -> str:
     named = ", ".join(repr(key[:_MAX_KEY]) for key in left_out[:_MAX_NAMED])
     more = f" and {len(left_out) - _MAX_NAMED} more" if len(left_out) > _MAX_NAMED else ""
-    acl = " A file never decides who may read another one: set `acl` on nodes or in config.rules."
-    return f"These keys are left out: {named}{more}. Values are as those of nodes." + acl * (_NEVER in left_out)
+    left = f"These keys are left out: {named}{more}. Values are as those of nodes."
+    if not any(map(is_access_list, left_out)):
+        return left
+    return f"{left} A file never decides who may read another one: set `acl` on nodes or in config.rules."

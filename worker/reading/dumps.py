@@ -53,7 +53,7 @@ _SHAPES = bytes(
 _DUMPED_LINE = b"\n" + b"x" * 12
 #: What a line of uuencode or a patch begins with.
 _MARKED_LINE = re.compile(r"\n[Mz](?=[ -~]{60})")
-#: Any so many characters of an array have its prefix. They are looked at in steps of half the shortest array.
+#: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
 _BETWEEN, _STEP = 80, 2 * _MIN_ARRAY
 
 

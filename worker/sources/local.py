@@ -91,6 +91,11 @@ class OpenedPlace:
     git: GitReach = field(default=NOTHING_ABOVE, compare=False)
 
 
+def no_folder(path: str) -> FolderGone:
+    """The error for a path that leads to no directory."""
+    return FolderGone(f"{path} is not a directory, or no longer exists; choose an existing directory.")
+
+
 class LocalFolder:
     """A source over the directory `path`, whose real path must lie in one of `roots`, which are real paths.
 
@@ -251,9 +256,7 @@ class LocalFolder:
             ) from error
         except OSError as error:
             if error.errno in _VANISHED:
-                raise FolderGone(
-                    f"{self._path} is not a directory, or no longer exists; choose an existing directory."
-                ) from error
+                raise no_folder(self._path) from error
             raise _unavailable(error) from error
 
     def _walk_from(self, cursor: str | None) -> Iterator[_WalkedName]:

@@ -52,7 +52,19 @@ t.image_ms,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds,
-i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions
+i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, :may_hide AS may_hide
+
+-- name: may_hide
+-- Whether lists may hide files of a tool s over an index i: those of its rules, or those of nodes. It does not matter
+-- what they are.
+(jsonb_path_exists(s.config, '$.rules[*].acl.type() ? (@ == "array")') OR EXISTS (:nodes_with_lists))
+
+-- name: nodes_with_lists
+-- the nodes n at and below that of an index i for which a list holds, their own or a folder's
+SELECT n.id FROM content_node r JOIN content_node n ON n.project_id = r.project_id
+    AND n.id_path >= r.id_path AND n.id_path < r.id_path || '0'
+    AND (n.id_path = r.id_path OR starts_with(n.id_path, r.id_path || '/'))
+WHERE r.project_id = i.project_id AND r.id = i.source ->> 'node_id' AND n.acl_class IS NOT NULL
 
 -- name: sweep_age
 -- seconds since the last sweep, or since Postgres started if that is later: workers start after it; 0 without any sweep
@@ -296,6 +308,42 @@ nullif(coalesce((SELECT p.all_metadata FROM content_node p
                  WHERE p.project_id = %(project_id)s AND p.id = %(parent_id)s), '{}')
        || coalesce(%(metadata)s::jsonb, '{}'), '{}')
 
+-- name: changed_size
+-- bytes of the metadata of a node that was written; null if neither metadata nor an access list holds for it
+CASE WHEN all_metadata IS NOT NULL OR acl_class IS NOT NULL THEN coalesce(octet_length(all_metadata::text), 0) END
+
+-- name: admits
+-- Whether an access list a admits a caller. The operator && of arrays would compare each entry with each principal.
+EXISTS (SELECT FROM unnest(a.entries) AS e (entry) WHERE e.entry = ANY (%(admitting)s::text[]))
+    AND NOT EXISTS (SELECT FROM unnest(a.entries) AS e (entry) WHERE e.entry = ANY (%(denying)s::text[]))
+
+-- name: is_readable
+-- whether the effective list of a node n admits a caller
+(n.acl_class IS NULL OR EXISTS (SELECT FROM acl_class a WHERE a.id = n.acl_class AND :admits))
+
+-- name: files_with_lists
+-- An index i, its files f and the nodes n whose lists hold for them. A member of a container has the list of the
+-- container's node, whose id its key begins with.
+search_index i JOIN search_index_file f ON f.index_id = i.id
+LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = coalesce(f.node_id, CASE
+    WHEN i.source ->> 'kind' = 'nodes'
+    THEN convert_from(substring(f.key FOR greatest(position('\x2fff00'::bytea IN f.key) - 1, 0)), 'UTF8') END)
+
+-- name: is_in_classes
+-- Whether a file f of an index i is in readable classes, or in none. A file whose node is gone is not: nobody knows its
+-- list. Neither is one whose text came from an earlier node of the same id, until a run has read the new one.
+(i.source ->> 'kind' <> 'nodes' OR n.id IS NOT NULL AND (n.acl_class IS NULL OR n.acl_class = ANY (%(classes)s))
+    AND split_part(coalesce(f.live_stamp, f.stamp), '-', 2) = (:created)::text)
+
+-- name: created
+-- when a node n was made, in microseconds since 1970: its stamps have it
+(extract(epoch FROM n.created_at) * 1000000)::bigint
+
+-- name: acl_of_node
+-- the own list of a node n, and whether it must not be read by a caller; without `admitting`, all may be
+(SELECT a.entries FROM acl_class a WHERE a.id = n.own_acl) AS acl,
+%(admitting)s::text[] IS NOT NULL AND NOT :is_readable AS withheld
+
 -- name: listed_columns
 -- columns of a file as it is listed, in the order in which it is copied
 id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms
@@ -356,40 +404,41 @@ jsonb_build_object(
     'declared', coalesce(s.config -> 'metadata', '{}'), 'sources', coalesce(s.config -> 'metadata_from', '[]'),
     'rules', coalesce(s.config -> 'rules', '[]'))
 
--- name: files_with_metadata
--- an index i, its files f and their nodes n
-search_index i JOIN search_index_file f ON f.index_id = i.id
-LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
-
 -- name: stated_metadata
 -- what the sources of metadata state of a file f, of which later ones replace earlier ones
-coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN :properties_as_metadata END, '{}')
+coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
+    jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
+        'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
+        'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
+        'modified', substring(f.properties ->> 'modified' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z')) END, '{}')
 || coalesce(CASE WHEN 'front_matter' = ANY (%(sources)s::text[]) THEN f.stated -> 'front_matter' END, '{}')
 || coalesce(CASE WHEN 's3' = ANY (%(sources)s::text[]) THEN f.stated -> 's3' END, '{}')
 || coalesce((SELECT c.stated -> 'sidecars' FROM search_index_file c
              WHERE 'sidecars' = ANY (%(sources)s::text[]) AND c.index_id = f.index_id AND c.path = f.path || '.meta.json'
+               AND c.stated -> 'sidecars' IS NOT NULL
+               -- folders of nodes may share their path
+               AND regexp_replace(c.id_path, '[^/]*$', '') = regexp_replace(f.id_path, '[^/]*$', '')
              ORDER BY c.id LIMIT 1), '{}')
 
--- name: properties_as_metadata
--- the properties of a document f as metadata
-jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
-    'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
-    'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
-    'modified', substring(f.properties ->> 'modified' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z'))
-
--- name: values_of_keys
--- the values of some keys in the metadata of a file f with a node n, as an array
-SELECT coalesce(jsonb_agg(coalesce(n.all_metadata -> k.key, m.stated -> k.key) ORDER BY k.place), '[]') AS values
-FROM (SELECT CASE WHEN cardinality(%(sources)s::text[]) > 0 THEN :stated_metadata END AS stated) m
-CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
+-- name: has_live
+-- whether a file f holds what its removal would lose: live chunks, or metadata of the file beside it
+(f.live_fingerprint IS NOT NULL OR f.stated -> 'sidecars' IS NOT NULL)
 
 -- name: is_selected
 -- whether a file f is among those that a filter by metadata selects
-(%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s))
+(%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s::uuid[]))
+
+-- name: is_of_selected
+-- whether a row, with no other table that has files, is of such a file
+(%(only)s::uuid[] IS NULL OR file_id = ANY (%(only)s::uuid[]))
 
 -- name: is_in_selected
 -- whether a reference r is in one of these files
 (%(only)s::uuid[] IS NULL OR r.file_id = ANY (%(only)s))
+
+-- name: is_of_files
+-- whether a chunk c is of a file whose texts may be shown
+(%(files)s::uuid[] IS NULL OR c.file_id = ANY (%(files)s))
 
 -- name: hit_columns
 -- what an answer shows of a chunk c of a file f, whose node n may have a URL
@@ -401,6 +450,11 @@ c.scope, c.level, c.page, c.embedded, (NOT :has_words OR f.missing) AS stale, n.
 -- name: hit_version
 -- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.
 concat_ws(' ', c.xmin, f.xmin, n.xmin)
+
+-- name: version_with_lists
+-- the same, and whether the project of the index has any access list
+concat_ws(' ', :hit_version, (SELECT 'lists' WHERE EXISTS (
+    SELECT FROM search_index x JOIN acl_class a ON a.project_id = x.project_id WHERE x.id = %(index_id)s)))
 
 -- name: chunk_filters
 -- whether a chunk c passes the filters of a query

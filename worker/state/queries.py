@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from psycopg import Connection
 from psycopg.sql import SQL
@@ -44,6 +45,16 @@ def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, object
 def text_array(items: Iterable[str]) -> str:
     """An array in text, of items that need no quoting: psycopg would inspect and quote those of a list one by one."""
     return f"{{{','.join(items)}}}"
+
+
+def only_of(ids: Iterable[UUID] | None) -> str | None:
+    """The only files that a query may read, as its parameter `only`; None: all."""
+    return None if ids is None else text_array(map(str, ids))
+
+
+def prepare_for(only: object) -> bool | None:
+    """Whether to prepare a query: planned for any selection, it would compare each row with all its files."""
+    return None if only is None else False
 
 
 def storable(text: str) -> str:

@@ -171,5 +171,5 @@ _remembered = Remembered(_group_tokens)
 
 @lru_cache(REMEMBERED_LANGUAGES)
 def _both_fields(language: str) -> Cached[tuple[str, str]]:
-    """The tokens of groups for both fields. Most of the time that one lookup takes is that of a second one saved."""
+    """The tokens of groups for both fields, in one cache: two lookups would take almost twice as long as one."""
     return Cached(lambda group: (same(group, of_group(group, language)), same(group, _group_tokens(group))))

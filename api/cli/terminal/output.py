@@ -174,10 +174,12 @@ def estimate(found: Estimate) -> None:
 
 def tree(state: RaptorStatus) -> None:
     """Print a tree of summaries, and what its newest build does."""
-    levels = ", ".join(f"level {each.level}: {amount(each.count, 'node')}" for each in state.nodes_by_level)
-    progress = f" {state.progress:.0%}" if state.indexing_status == "indexing" else ""
-    click.echo(f"{state.indexing_status}{progress}{f', {levels}' if levels else ''}, {state.stale} changed since")
-    for reason, count in state.skipped.items():
+    levels = ", ".join(f"level {each.level}: {amount(each.count, 'node')}" for each in state.nodes_by_level or ())
+    is_shown = state.indexing_status == "indexing" and state.progress is not None
+    progress = f" {state.progress:.0%}" if is_shown else ""
+    stale = "" if state.stale is None else f", {state.stale} changed since"
+    click.echo(f"{state.indexing_status}{progress}{f', {levels}' if levels else ''}{stale}")
+    for reason, count in (state.skipped or {}).items():
         click.echo(f"    {count} left out: {clean(reason)}")
     for text in filter(None, (state.warning, state.error)):
         note(text)
@@ -207,8 +209,9 @@ def model(found: ModelInfo) -> None:
 def status(tool: Tool, now: Status) -> None:
     """Print a tool's state with its counts."""
     state = click.style(now.status, fg=COLOURS.get(now.status, "yellow"))
-    share = "" if now.ended else f" {now.progress:.0%}"
-    click.echo(f"{place(root_of(tool) or tool.name, None)}: {state}{share}, {counts(now)}  {tool.tool_id}")
+    share = "" if now.ended or now.progress is None else f" {now.progress:.0%}"
+    said = ", ".join(filter(None, (f"{state}{share}", counts(now))))
+    click.echo(f"{place(root_of(tool) or tool.name, None)}: {said}  {tool.tool_id}")
     for text in (now.error, now.warning):
         if text:
             click.echo(f"    {clean(in_flags(text))}")
@@ -232,9 +235,11 @@ def excluded(rule: str, count: int) -> str:
 
 
 def counts(now: Status) -> str:
-    """The counts of a status in words. Embedded are those chunks that the newest run paid for."""
+    """The counts of a status in words, "" if it has none. Embedded are those chunks that the newest run paid for."""
+    if now.total_chunks is None or now.indexed_files is None:
+        return ""
     chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} embedded)"
-    searchable = max(now.searchable_files, now.indexed_files)
+    searchable = max(now.searchable_files or 0, now.indexed_files)
     files = amount(searchable, "file")
     if searchable > now.indexed_files:
         files = f"{files} found by words, {now.indexed_files} by meaning"

@@ -51,17 +51,19 @@ class ProgressLine:
             click.echo(f"\r{self._line(now, columns):<{columns}}", nl=False, err=True)
 
     def _line(self, now: Status, columns: int) -> str:
-        """All that fits: times and the rate are left out last."""
+        """All that fits: times and the rate are left out last. Without counts, the state."""
+        if now.embedded_chunks is None or now.reused_chunks is None or now.progress is None:
+            return f"{self._name}  {now.status}"[:columns]
         chunks = now.embedded_chunks + now.reused_chunks
         self._first = chunks if self._first is None else self._first
         rate = f"{(chunks - self._first) / max(0.2, time.monotonic() - self._began):.0f} chunks/s"
         more = "+" if now.listing else ""
-        done = now.indexed_files + now.skipped_files + now.failed_files
-        files = f"{done}/{now.total_files}{more} files"
-        size = f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB"
+        files = f"{now.finished_files}/{now.total_files}{more} files"
+        size = f"{(now.done_bytes or 0) / 1e6:.1f}/{(now.total_bytes or 0) / 1e6:.1f}{more} MB"
+        words_progress = now.words_progress or 0.0
         words_left, left = _left(now.words_eta_seconds), _left(now.eta_seconds)
-        words, meaning = f"words {_bar(now.words_progress)}{words_left}", f"meaning {_bar(now.progress)}{left}"
-        short_words, short_meaning = f"words {now.words_progress:.0%}", f"meaning {now.progress:.0%}{left}"
+        words, meaning = f"words {_bar(words_progress)}{words_left}", f"meaning {_bar(now.progress)}{left}"
+        short_words, short_meaning = f"words {words_progress:.0%}", f"meaning {now.progress:.0%}{left}"
         lines = [
             "  ".join(parts)
             for parts in (

@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 
 from api.http.shares import LARGE_TEXTS
+from schemas.content.acl import Sight
 from schemas.errors import BodiesBusy, FileError, SourceError, SourceUnavailable
 from worker.machine.sharing.slots import Slots
 from worker.objects.object_store import ObjectReader
@@ -52,12 +53,19 @@ class BrokenOffError(Exception):
         self.reason = reason
 
 
-def answer_stored(resources: Resources, row: NodeRow) -> Response:
-    """The node with its stored content. Raises `SourceError`."""
+def answer_stored(resources: Resources, row: NodeRow, sight: Sight) -> Response:
+    """The node with its stored content, unless that is withheld. Raises `SourceError`."""
+    if row.withheld:
+        return answer(row, nothing())
     with room_for(row):
-        row = with_json(resources, row)
-        content = _content(resources, row)
+        row = with_json(resources, row, sight)
+        content = nothing() if row.withheld else _content(resources, row)
     return answer(row, content)
+
+
+def nothing() -> Iterator[bytes]:
+    """No content, in JSON."""
+    return iter([b"null"])
 
 
 def answer(row: NodeRow, content: Iterator[bytes], status: int = 200) -> Response:
@@ -87,7 +95,7 @@ def _content(resources: Resources, row: NodeRow) -> Iterator[bytes]:
     """A node's content in JSON: a value, also for well-formed uploaded JSON; otherwise text."""
     key = row.object_key
     if key is None:
-        return iter([b"null"]) if row.json_text is None else spool(row.json_text.encode())
+        return nothing() if row.json_text is None else spool(row.json_text.encode())
     is_value = row.type == "json" and row.size <= MAX_JSON_BYTES and _is_value(resources, row, key)
     pieces = read(_open(resources, row, key), row.id)
     return pieces if is_value else _as_text(pieces)
@@ -131,9 +139,9 @@ def room_for(row: NodeRow) -> AbstractContextManager[None]:
     return LARGE_TEXTS.held(row.project_id) if is_large else nullcontext()
 
 
-def with_json(resources: Resources, row: NodeRow) -> NodeRow:
+def with_json(resources: Resources, row: NodeRow, sight: Sight) -> NodeRow:
     """The node with its inline JSON as text, both as they are now."""
-    return nodes.with_json(resources.pool, row.project_id, row.id) if row.object_key is None else row
+    return nodes.with_json(resources.pool, row.project_id, row.id, sight) if row.object_key is None else row
 
 
 def spool(data: bytes) -> Iterator[bytes]:

@@ -9,20 +9,20 @@ from typing import IO
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from api.http.dependencies import CallerDep, ResourcesDep
+from api.http.bodies import JsonRoute
+from api.http.dependencies import Caller, CallerDep, ResourcesDep
 from api.http.described_errors import OpenApi, raises
 from api.routes.content import downloads, node_answers
 from api.routes.content.node_answers import missing_content
-from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId
-from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError
+from api.routes.content.nodes import OBJECT_ERRORS, NodeId, ProjectId, seen_node
+from schemas.errors import FileError, NotFound, RangeNotSatisfiable, ScopeMissing, SourceError
 from worker.formats import by_name
 from worker.objects.object_store import ObjectReader, ObjectStore
 from worker.resources import Resources
 from worker.sandbox.texts import json_text
-from worker.state.content import nodes
 from worker.state.content.nodes import NodeRow
 
-router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], route_class=JsonRoute)
 
 #: Characters of inline JSON that is shown with indentation. Larger ones would take seconds and twenty times their size.
 MAX_RENDERED = 1 << 20
@@ -85,6 +85,18 @@ class _InStore:
         return self.objects.reader(self.key, part)
 
 
+class _Download(StreamingResponse):
+    """A content on its way to the caller."""
+
+    def __init__(self, reader: ObjectReader, row: NodeRow, status: int, headers: dict[str, str]) -> None:
+        super().__init__(node_answers.read(reader, row.id), status, headers)
+        self._reader = reader
+
+    def close(self) -> None:
+        """End it unsent."""
+        self._reader.close()
+
+
 @router.get(
     "/{node_id}/content",
     response_class=StreamingResponse,
@@ -100,17 +112,16 @@ def get_content(
     again. A `Range` of bytes answers 206 and that part; several ranges answer the whole. `If-Range` asks for a part of
     one version only.
     """
-    caller.check(project_id)
-    row = _file(resources, project_id, node_id)
+    row = _file(resources, caller, project_id, node_id)
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
     try:
-        return _send(resources, row, request)
+        return _send(resources, caller, row, request)
     except FileError:
         # a new version may have replaced the object just now
-        row = _file(resources, project_id, node_id)
+        row = _file(resources, caller, project_id, node_id)
         try:
-            return _send(resources, row, request)
+            return _send(resources, caller, row, request)
         except FileError as error:
             raise missing_content(row) from error
 
@@ -120,19 +131,29 @@ def head_content(
     project_id: ProjectId, node_id: NodeId, request: Request, caller: CallerDep, resources: ResourcesDep
 ) -> Response:
     """As `get_content`, without the content."""
-    caller.check(project_id)
-    row = _file(resources, project_id, node_id)
+    row = _file(resources, caller, project_id, node_id)
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
     with node_answers.room_for(row):
-        row = node_answers.with_json(resources, row)
+        row = _checked(node_answers.with_json(resources, row, caller.sight))
         return Response(headers=_headers(row, _content(resources, row).size))
 
 
-def _file(resources: Resources, project_id: str, node_id: str) -> NodeRow:
-    row = nodes.get(resources.pool, project_id, node_id)
+def _file(resources: Resources, caller: Caller, project_id: str, node_id: str) -> NodeRow:
+    row = seen_node(resources, caller, project_id, node_id)
     if row.type == "folder":
         raise NotFound(f"The node {node_id!r} is a folder, which has no content; list its nodes instead.")
+    return _checked(row)
+
+
+def _checked(row: NodeRow) -> NodeRow:
+    """The node. Raises `ScopeMissing` if its content is withheld from a caller that sees the node."""
+    if row.withheld:
+        raise ScopeMissing(
+            f"The access list of the node {row.id!r} does not admit you; send principals that it admits, or a key with "
+            "the scope `all_documents`.",
+            scope="all_documents",
+        )
     return row
 
 
@@ -172,13 +193,13 @@ def _content(resources: Resources, row: NodeRow) -> _InStore | _InRow:
         return _InRow(text.encode())
 
 
-def _send(resources: Resources, row: NodeRow, request: Request) -> Response:
+def _send(resources: Resources, caller: Caller, row: NodeRow, request: Request) -> Response:
     """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
     with node_answers.room_for(row):
-        row = node_answers.with_json(resources, row)
+        row = _checked(node_answers.with_json(resources, row, caller.sight))
         content = _content(resources, row)
         asked, if_range = request.headers.get("range"), request.headers.get("if-range")
         part = downloads.part(asked, if_range, _etag(row), content.size)
         reader = content.reader(part)
     headers = _headers(row, reader.size if part is None else content.size, part)
-    return StreamingResponse(node_answers.read(reader, row.id), 200 if part is None else 206, headers=headers)
+    return _Download(reader, row, 200 if part is None else 206, headers)

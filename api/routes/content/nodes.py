@@ -13,10 +13,11 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic_core import PydanticSerializationError, to_json
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import CallerDep, ResourcesDep, needs_space
+from api.http.dependencies import Caller, CallerDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, page
 from api.routes.content import node_answers
+from api.routes.paging import Cursor, Limit, from_cursor, page
+from schemas.content.acl import EVERYTHING, Sight
 from schemas.content.node import NewNode, Node, NodeDeleted, NodePatch
 from schemas.errors import (
     BodiesBusy,
@@ -56,14 +57,16 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
         raise Invalid("A folder cannot have content; omit it, or use another type.")
     if body.type == "json" and "content" not in body.model_fields_set:
         raise Invalid("A json node needs `content`; send null if it is empty.")
-    node = nodes.NewNode(body.id or str(uuid4()), body.parent_id, body.name, body.type, body.url, body.metadata)
+    id_ = body.id or str(uuid4())
+    node = nodes.NewNode(id_, body.parent_id, body.name, body.type, body.url, body.metadata, body.acl)
     stored = _store(resources, project_id, body.type, body.content)
     with _drop_on_error(resources, stored):
-        row = nodes.insert(resources.pool, project_id, node, stored)
-    return node_answers.answer(row, node_answers.sent(body.content, stored.json), 201)
+        row = nodes.insert(resources.pool, project_id, node, stored, caller.sight)
+    content = node_answers.nothing() if row.withheld else node_answers.sent(body.content, stored.json)
+    return node_answers.answer(row, content, 201)
 
 
-@router.get("", response_model_exclude={"items": {"__all__": {"content", "metadata"}}})
+@router.get("", response_model_exclude={"items": {"__all__": {"content", "metadata", "acl", "withheld"}}})
 def list_nodes(
     project_id: ProjectId,
     caller: CallerDep,
@@ -77,11 +80,11 @@ def list_nodes(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Node]:
-    """List the nodes of a folder, without their content and metadata, by name."""
+    """List the nodes of a folder, without their content, metadata and access lists, by name."""
     caller.check(project_id)
-    after = from_cursor(cursor, str, str)
+    after, sight = from_cursor(cursor, str, str), _listed_to(caller)
     return page(
-        lambda most: nodes.page(resources.pool, project_id, parent_id, after=after, limit=most),
+        lambda most: nodes.page(resources.pool, project_id, parent_id, after=after, limit=most, sight=sight),
         limit,
         lambda row: row,
         attrgetter("name", "id"),
@@ -91,8 +94,8 @@ def list_nodes(
 @router.get("/{node_id}", response_model=Node, openapi_extra=raises(SourceError, BodiesBusy, *OBJECT_ERRORS))
 def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Response:
     """Get a node with its whole content."""
-    caller.check(project_id)
-    return node_answers.answer_stored(resources, nodes.get(resources.pool, project_id, node_id))
+    row = seen_node(resources, caller, project_id, node_id)
+    return node_answers.answer_stored(resources, row, caller.sight)
 
 
 @router.patch(
@@ -115,9 +118,10 @@ def patch_node(
     type_ = nodes.type_as(row, body.name)
     link = nodes.NodeLink(body.url) if "url" in sent_fields else None
     metadata = nodes.NodeMetadata(body.metadata) if "metadata" in sent_fields else None
+    access = nodes.NodeAcl(body.acl) if "acl" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
     with _drop_on_error(resources, stored):
-        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link, metadata)
+        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link, metadata, access)
     drop(resources, [unused_key] if unused_key else [])
     return get_node(project_id, node_id, caller, resources)
 
@@ -128,6 +132,24 @@ def delete_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resou
     caller.check(project_id)
     drop(resources, nodes.delete(resources.pool, project_id, node_id))
     return NodeDeleted(id=node_id)
+
+
+def seen_node(resources: Resources, caller: Caller, project_id: str, node_id: str) -> nodes.NodeRow:
+    """A node as the caller sees it. Raises `NotFound`, also for one that must not be shown."""
+    caller.check(project_id)
+    row = nodes.get(resources.pool, project_id, node_id, caller.sight)
+    if row.withheld and not _manages(caller):
+        raise nodes.missing(project_id, node_id)
+    return row
+
+
+def _listed_to(caller: Caller) -> Sight:
+    return EVERYTHING if _manages(caller) else caller.sight
+
+
+def _manages(caller: Caller) -> bool:
+    """Whether the caller sees all nodes, though not their content, because it may change them and their lists."""
+    return "write" in caller.scopes
 
 
 def _store(resources: Resources, project_id: str, type_: str, value: Any) -> StoredContent:

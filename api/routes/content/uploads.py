@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from api.routes.content.multipart import MAX_LINE, Multipart
 from api.routes.content.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
 from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME, clean_path
 from api.routes.search.whole_tools import whole_tool
+from schemas.content.acl import MAX_ENTRIES, MAX_PRINCIPAL_BYTES, Acl
 from schemas.content.document import extension
 from schemas.content.metadata import MAX_METADATA_BYTES, Metadata
 from schemas.content.node import Refused, Upload, Uploaded
@@ -40,7 +41,12 @@ BATCH_BYTES = 1 << 18
 #: Seconds without data after which the client counts as disconnected.
 SILENCE_SECONDS = 60
 #: Maximum bytes of a field that is not a file. Metadata may be written with escapes and spaces.
-MAX_FIELD_BYTES = {"parent_id": 1000, "index": 1000, "metadata": 8 * MAX_METADATA_BYTES}
+MAX_FIELD_BYTES = {
+    "parent_id": 1000,
+    "index": 1000,
+    "metadata": 8 * MAX_METADATA_BYTES,
+    "acl": 8 * MAX_ENTRIES * MAX_PRINCIPAL_BYTES,
+}
 #: Maximum number of fields that are not files. Each name may come again, and the last one counts.
 MAX_FIELDS = 20
 #: Maximum files of an upload, and its maximum bytes by those of a file.
@@ -80,15 +86,24 @@ _METADATA = {
     "description": "Metadata of each of the files, a JSON object as a node has it; if omitted, it stays as it is.",
     "examples": ['{"team": "red"}'],
 }
+_ACL = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "description": "Access list of each of the files, a JSON list as a node has it; if omitted, it stays as it is.",
+    "examples": ['["group:hr"]'],
+}
 _BODY = {
     "type": "object",
     "required": ["files"],
-    "properties": {"files": _FILES, "parent_id": _PARENT, "index": _INDEX, "metadata": _METADATA},
+    "properties": {"files": _FILES, "parent_id": _PARENT, "index": _INDEX, "metadata": _METADATA, "acl": _ACL},
 }
 #: The config of a tool that `index` creates.
 _FOLLOWS = ToolConfig(auto_reindex=True)
 _BOOLEAN = TypeAdapter(bool)
 _METADATA_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(Metadata)
+_ACL_LIST: TypeAdapter[list[str]] = TypeAdapter(Acl)
+
+Parsed = TypeVar("Parsed")
 
 
 @router.post(
@@ -183,6 +198,7 @@ class IncomingUpload:
         self.parent_id = parent_id
         self.index = index
         self._metadata: dict[str, Any] | None = None
+        self._acl: list[str] | None = None
         self._max_bytes = FILES_OF_MAX_BYTES * resources.settings.max_file_bytes
         self._files: list[_IncomingFile] = []
         # announced but not used yet
@@ -210,7 +226,7 @@ class IncomingUpload:
             if name not in MAX_FIELD_BYTES:
                 raise Invalid(
                     f"The upload has an unknown field {name!r}; send `files`, each with a file name, `parent_id`, "
-                    "`index` and `metadata`."
+                    "`index`, `metadata` and `acl`."
                 )
             return
         if not self._files and self.parent_id is not None:
@@ -268,7 +284,7 @@ class IncomingUpload:
             ReceivedFile(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
         saved, unused = uploads.save(
-            self._resources.pool, self._project_id, self.parent_id, received, self._keys, self._metadata
+            self._resources.pool, self._project_id, self.parent_id, received, self._keys, self._metadata, self._acl
         )
         saved_by_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
         items = [_uploaded(file, saved_by_key[file.key] if file.key else SavedFile(None)) for file in self._files]
@@ -287,7 +303,10 @@ class IncomingUpload:
             self.parent_id = text or None
             return
         if name == "metadata":
-            self._metadata = _metadata(value)
+            self._metadata = _parsed(_METADATA_OBJECT, name, value)
+            return
+        if name == "acl":
+            self._acl = _parsed(_ACL_LIST, name, value)
             return
         try:
             self.index = _BOOLEAN.validate_python(text)
@@ -341,11 +360,11 @@ class IncomingUpload:
             raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
 
 
-def _metadata(value: bytearray) -> dict[str, Any]:
+def _parsed(form: TypeAdapter[Parsed], name: str, value: bytearray) -> Parsed:
     try:
-        return _METADATA_OBJECT.validate_json(bytes(value))
+        return form.validate_json(bytes(value))
     except ValidationError as error:
-        raise Invalid(f"The field metadata is not valid: {error.errors()[0]['msg']}.") from error
+        raise Invalid(f"The field {name} is not valid: {error.errors()[0]['msg']}.") from error
 
 
 def _uploaded(file: _IncomingFile, saved: SavedFile) -> Uploaded:

@@ -12,14 +12,15 @@ from api.http import large_answers
 from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, page
+from api.http.sight import SeenIndex
+from api.routes.paging import Cursor, Limit, from_cursor, page
 from api.routes.tools import FileId, file_of
 from api.search.text.page_picture import page_picture
+from api.search.text.visibility import visible_files
 from schemas.errors import NotFound, SourceBusy, SourceUnavailable
 from schemas.queries.search import Around, FileChunk, ListedChunk
 from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state.index.tools import Index
 from worker.state.search import found_chunks, snippets
 from worker.state.search.found_chunks import HitRow
 
@@ -77,11 +78,13 @@ def list_chunks(
         return Response(listed.model_dump_json(), media_type="application/json")
 
 
-def _live_row(resources: Resources, index: Index, chunk_id: str) -> HitRow:
+def _live_row(resources: Resources, index: SeenIndex, chunk_id: str) -> HitRow:
     try:
-        (row,) = found_chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
-    except ValueError:  # not a UUID, or no live chunk has it
-        raise NotFound(
-            f"This tool has no chunk {chunk_id!r}; query again, because its file may have changed."
-        ) from None
+        rows = found_chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))])
+    except ValueError:
+        rows = {}
+    visible = visible_files(resources.pool, index)
+    row = next(iter(rows.values()), None)
+    if row is None or (visible is not None and row.file_id not in visible.ids):
+        raise NotFound(f"This tool has no chunk {chunk_id!r}; query again, because its file may have changed.")
     return row

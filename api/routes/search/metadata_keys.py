@@ -10,11 +10,13 @@ from fastapi import APIRouter, Query
 from pydantic import TypeAdapter, ValidationError
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import ResourcesDep, ToolDep
+from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.search.text import metadata_filter
+from api.search.text.visibility import ids_of, visible_files
 from schemas.errors import Invalid
-from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys, MetadataView
+from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys
 from worker.resources import Resources
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], route_class=JsonRoute)
@@ -44,23 +46,26 @@ def conditions_of(metadata: str | None) -> dict[str, Any] | None:
 
 
 def selected(
-    resources: Resources, index_id: UUID, view: MetadataView, metadata: str | None, disconnect: Disconnect
+    resources: Resources, index: SeenIndex, metadata: str | None, disconnect: Disconnect
 ) -> Sequence[UUID] | None:
-    """The ids of the files that a filter in an address selects; None without a filter.
+    """The ids of the files that the caller may read, and a filter in an address selects; None: all files.
 
     Raises `Invalid` and `CallerLeft`.
     """
+    visible = visible_files(resources.pool, index, disconnect.check)
     conditions = conditions_of(metadata)
     if conditions is None:
-        return None
-    return list(metadata_filter.passing(resources.pool, index_id, view, conditions, disconnect.check).files)
+        return None if visible is None else list(visible.ids)
+    found = metadata_filter.passing(resources.pool, index.id, index.metadata, conditions, disconnect.check).files
+    return list(found if visible is None else found & visible.ids)
 
 
 @router.get("/metadata")
 def list_metadata(
-    tool: ToolDep,
+    index: IndexDep,
     resources: ResourcesDep,
     values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="Maximum number of values of a key.")] = 20,
 ) -> MetadataKeys:
     """List the keys that searches can filter by, each with its most frequent values."""
-    return metadata_filter.keys_of(resources.pool, tool.index.index_id, tool.config.metadata_view, values)
+    visible = visible_files(resources.pool, index)
+    return metadata_filter.keys_of(resources.pool, index.id, index.metadata, values, ids_of(visible))

@@ -15,6 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.http import bodies, event_stream, large_answers
 from api.http.bodies import JsonRoute
+from api.http.current_lists import by_current_lists, by_lists
 from api.http.dependencies import (
     CachedCallerDep,
     CachedIndexDep,
@@ -29,6 +30,7 @@ from api.http.disconnect import Disconnect, DisconnectDep, watch_request
 from api.http.lookup_cache import LookupCaches
 from api.http.responses import answer_json
 from api.http.shares import computing
+from api.http.sight import ListsVersion, SeenIndex
 from api.indexers.registry import answering
 from api.search.query.index_search import ignore_step
 from schemas.errors import (
@@ -46,10 +48,9 @@ from schemas.errors import (
     TextKeyMissing,
     VectorsElsewhere,
 )
-from schemas.queries.search import Query, Refresh, Step
+from schemas.queries.search import Answer, Query, Refresh, Step
 from schemas.queries.tree_search import TreeAnswer
 from worker.resources import Resources
-from worker.state.index.tools import Index
 
 
 class _QueryRoute(JsonRoute):
@@ -124,8 +125,8 @@ def query_tool(
 ) -> Response:
     """Find chunks by meaning and by keywords. Works as soon as the first file is indexed.
 
-    With `Accept: text/event-stream` the steps are sent as they happen, then the answer. `refresh` needs the scope
-    `write`.
+    With `Accept: text/event-stream` the steps are sent as they happen, then the answer. They are sent again if access
+    lists change meanwhile. `refresh` needs the scope `write`.
     """
     check_refresh(caller, body.refresh)
 
@@ -146,7 +147,7 @@ def check_refresh(caller: Caller, refresh: Refresh) -> None:
 def query_answer(
     resources: Resources,
     tool_id: UUID,
-    index: Index,
+    index: SeenIndex,
     query: Query,
     disconnect: Disconnect,
     on_step: Callable[[Step], None] = ignore_step,
@@ -154,4 +155,9 @@ def query_answer(
     """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
     with large_answers.answer(query.top_k, index.project_id), computing(index.project_id, disconnect.check):
         answer = answering(query.tree).answer
-        return answer_json(query, answer(resources, tool_id, index, query, disconnect=disconnect, on_step=on_step))
+
+        def make(lists: ListsVersion | None) -> Answer:
+            seen = by_lists(resources.pool, index, lists)
+            return answer(resources, tool_id, seen, query, disconnect=disconnect, on_step=on_step)
+
+        return answer_json(query, by_current_lists(resources.pool, index.project_id, index.sight, make))

@@ -13,8 +13,9 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.paging import Cursor, Limit, from_cursor, page
-from api.routes.search.metadata_keys import FilterParameter, conditions_of, selected
+from api.http.sight import SeenIndex
+from api.routes.paging import Cursor, Limit, from_cursor, page
+from api.routes.search.metadata_keys import FilterParameter, selected
 from api.search.code import calls
 from api.search.code.calls import FoundCalls
 from api.search.code.impact import impact
@@ -25,7 +26,6 @@ from schemas.errors import FilterMatchesNothing, Invalid, SourceBusy
 from schemas.queries.symbol import Calls, Impact, Symbol, Usage, Uses
 from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state.index.tools import Index
 from worker.state.search import code_texts, symbols
 from worker.state.search.code_texts import Defined, Only
 
@@ -57,7 +57,7 @@ def list_symbols(
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
     after = from_cursor(cursor, str, str, str, UUID, int)
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    only = selected(resources, index, metadata, disconnect)
     return page(
         lambda most: symbols.definitions(
             resources.pool, index.id, name=name, prefix=prefix, kind=kind, only=only, after=after, limit=most
@@ -83,10 +83,11 @@ def get_outline(
 ) -> Listing[Symbol]:
     """List the definitions of a file, or of all files below a folder, by path and line."""
     below = path.strip("/") if path else None
-    if below and not symbols.has_path(resources.pool, index.id, below):
+    visible = selected(resources, index, None, disconnect)
+    if below and not symbols.has_path(resources.pool, index.id, below, visible):
         raise FilterMatchesNothing(f"There is no file at path={path!r}; list the tool's files.")
     after = from_cursor(cursor, str, str, UUID, int)
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    only = visible if metadata is None else selected(resources, index, metadata, disconnect)
     return page(
         lambda most: symbols.outline(resources.pool, index.id, path=below or None, only=only, after=after, limit=most),
         limit,
@@ -105,8 +106,8 @@ def get_impact(
     metadata: FilterParameter = None,
 ) -> Impact:
     """Show what a change to a name may affect: definitions, references, tests, and other lines with the word."""
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
-    return impact(resources, index, name, limit, disconnect.event, conditions_of(metadata), only)
+    only = selected(resources, index, metadata, disconnect)
+    return impact(resources, index, name, limit, disconnect.event, only)
 
 
 @router.get("/references")
@@ -132,7 +133,7 @@ def list_references(
     if name is None and file_id is None:
         raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
     after = from_cursor(cursor, str, str, UUID, int, int)
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    only = selected(resources, index, metadata, disconnect)
     reads = FoundReads()
     if name is not None and kind in {None, "read", "write"}:
         reads = find_reads(resources.pool, index.id, symbols.qualified(name)[1], only)
@@ -171,7 +172,7 @@ def list_callers(
 
     `scope` and `file_id` select one of several definitions of the name.
     """
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    only = selected(resources, index, metadata, disconnect)
     start = _start(resources, index, name, scope, file_id, only)
     if start is None:
         return _calls(name, (), FoundCalls([], is_cut=False))
@@ -194,14 +195,14 @@ def list_callees(
 
     `scope` and `file_id` select one of several definitions of the name.
     """
-    only = selected(resources, index.id, index.metadata, metadata, disconnect)
+    only = selected(resources, index, metadata, disconnect)
     start = _start(resources, index, name, scope, file_id, only) or ()
     found = calls.callees(resources.pool, index.id, start, depth, only) if start else FoundCalls([], is_cut=False)
     return _calls(name, start, found)
 
 
 def _start(
-    resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None, only: Only
+    resources: Resources, index: SeenIndex, name: str, scope: str | None, file_id: UUID | None, only: Only
 ) -> Sequence[Defined] | None:
     """The definitions that are meant; None if the scope or the file leaves none."""
     enclosing, last = symbols.qualified(name)

@@ -9,12 +9,15 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 
 from api.http.bodies import JsonRoute
-from api.http.dependencies import ResourcesDep, ToolDep, needs_space
+from api.http.dependencies import CallerDep, IndexDep, ResourcesDep, ToolDep, ToolId, needs_space
 from api.http.described_errors import raises
-from api.http.paging import Cursor, Limit, from_cursor, page
+from api.http.disconnect import DisconnectDep
 from api.indexers import subject_of, summary_tree
+from api.indexers.as_seen import as_seen
 from api.indexers.registry import TREE
 from api.routes.indexers import IndexerCalls
+from api.routes.paging import Cursor, Limit, from_cursor, page
+from api.search.text.visibility import visible_files
 from api.search.tree.answer import find_built_tree
 from schemas.errors import NoTree
 from schemas.summary_tree import RaptorStatus, TreeNode
@@ -25,28 +28,35 @@ router = APIRouter(prefix="/api/tools/search", tags=["summary trees"], route_cla
 
 
 @router.post("/{tool_id}/raptor/cancel", status_code=202)
-def cancel_tree(tool: ToolDep, resources: ResourcesDep) -> RaptorStatus:
+def cancel_tree(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> RaptorStatus:
     """Stop the build. The last complete tree stays. Does nothing if no build is open."""
     tree = trees.of_tool(resources.pool, tool.tool_id)
     if tree is not None:
         trees.cancel(resources.pool, tree.id)
-    return summary_tree.status(resources, subject_of(tool))
+    return as_seen(summary_tree.status(resources, subject_of(tool)), caller, may_hide=tool.may_hide)
 
 
 @router.get("/{tool_id}/raptor/nodes", openapi_extra=raises(NoTree))
 def list_summaries(
-    tool: ToolDep,
+    tool_id: ToolId,
+    index: IndexDep,
     resources: ResourcesDep,
+    disconnect: DisconnectDep,
     level: Annotated[int | None, Query(ge=0, le=5, description="Only this level; 0: texts of the folder.")] = None,
     parent: Annotated[UUID | None, Query(description="Only what this summary summarises.")] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[TreeNode]:
-    """List the nodes of the tree that answers, from the top down; without `level` and `parent` all summaries."""
-    tree = find_built_tree(resources.pool, tool.tool_id)
+    """List the nodes of the tree that answers, from the top down; without `level` and `parent` all summaries.
+
+    A summary is shown to callers who may read all that it summarises.
+    """
+    tree = find_built_tree(resources.pool, UUID(tool_id))
+    visible = visible_files(resources.pool, index, disconnect.check)
+    files = None if visible is None else list(visible.ids)
     after = from_cursor(cursor, int, UUID)
     return page(
-        lambda most: views.page(resources.pool, tree, level=level, parent=parent, after=after, limit=most),
+        lambda most: views.page(resources.pool, tree, level=level, parent=parent, files=files, after=after, limit=most),
         limit,
         _shown_node,
         attrgetter("level", "id"),

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from api.http.disconnect import Disconnect
+from api.http.sight import ListsVersion, SeenIndex, seen
 from api.search.across.merge import ToolHits, merged
 from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
 from api.search.across.paths import RequestedLocation, SearchTargets, route_paths, whole
+from api.search.across.readable import ReadableFiles, SeenTool
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
 from api.search.query.index_search import ignore_step
+from schemas.content.acl import Sight
 from schemas.content.source import AnySource, EmbedderProfile
 from schemas.errors import FoldexError, NotFound
 from schemas.queries.across import Across, AcrossAnswer
 from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
 from worker.state.index import tools
-from worker.state.index.tools import ToolOver
+from worker.state.index.tools import Index, SearchableTool, ToolOver
 
 #: Share of the time limit after which the search of unindexed files answers with what it has.
 READING_SHARE = 0.8
@@ -34,11 +38,13 @@ def search_across(
     resources: Resources,
     request: Across,
     index_folder: IndexFolder,
+    sight: Sight,
     *,
+    lists: ListsVersion | None = None,
     disconnect: Disconnect,
     on_step: OnStep = ignore_step,
 ) -> AcrossAnswer:
-    """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
+    """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS, as a caller sees.
 
     With `index_missing`, `index_folder` is called for uncovered folders first. The time for this, and for the selection
     of tools, does not count. Threads call `on_step` after each step of each tool.
@@ -47,7 +53,16 @@ def search_across(
     are missing, or if no tool has a file that passes the filters. If no tool answers, raises as `check_answered` does.
     """
     started = time.monotonic()
-    targets = _targets(resources, request, disconnect)
+    if lists is not None:
+        # each index notes in its own copy what it reads
+        lists.sees_all = not lists.is_selective
+    targets = _targets(
+        resources,
+        request,
+        disconnect,
+        lambda index: seen(index, sight, None if lists is None else replace(lists)),
+        sight,
+    )
     wanted = targets.uncovered if request.index_missing else ()
     new_tools = _index_missing(resources, wanted, index_folder, disconnect)
     jobs_started = time.monotonic()
@@ -70,19 +85,30 @@ def search_across(
     )
 
 
-def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> SearchTargets:
+def _targets(
+    resources: Resources,
+    request: Across,
+    disconnect: Disconnect,
+    as_seen: Callable[[Index], SeenIndex],
+    sight: Sight,
+) -> SearchTargets:
     """The tools to search, and the paths that no tool covers. Raises `NotFound` and `FilterMatchesNothing`."""
+
+    def seen_tools(found: Iterable[SearchableTool]) -> list[SeenTool]:
+        return [SeenTool(tool.tool_id, tool.name, as_seen(tool.index)) for tool in found]
+
     if request.paths is not None:
-        searchable = tools.searchable(resources.pool, request.project_id)
+        searchable = seen_tools(tools.searchable(resources.pool, request.project_id))
         paths = _while_connected(dict.fromkeys(request.paths), disconnect)
-        return route_paths(resources, request.project_id, paths, searchable)
+        return route_paths(resources, request.project_id, paths, searchable, sight)
     ids = set(request.tool_ids or ())
-    searchable = tools.searchable(resources.pool, request.project_id, list(ids))
+    searchable = seen_tools(tools.searchable(resources.pool, request.project_id, list(ids)))
     missing = ids - {tool.tool_id for tool in searchable}
     if missing:
         listed = ", ".join(sorted(map(str, missing)))
         raise NotFound(f"This project has no search tool {listed}; list its tools with GET /api/tools/search.")
-    return SearchTargets(whole(resources.access(request.project_id), searchable))
+    readable = ReadableFiles(resources.pool, request.project_id, sight)
+    return SearchTargets(whole(resources.access(request.project_id), searchable), readable)
 
 
 def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[str]:
@@ -142,7 +168,7 @@ def _search_uncovered(
     resources: Resources, request: Across, targets: SearchTargets, deadline: float, disconnect: Disconnect
 ) -> JobResult:
     hits, notes = uncovered_hits(
-        resources, request.project_id, targets.uncovered, request, deadline=deadline, disconnect=disconnect
+        resources, targets.readable, targets.uncovered, request, deadline=deadline, disconnect=disconnect
     )
     if request.min_score is not None:
         hits = [hit for hit in hits if hit.score >= request.min_score]
@@ -150,11 +176,18 @@ def _search_uncovered(
 
 
 def _total(coverages: Sequence[Coverage]) -> Coverage:
-    """The sums of files, and the share of vectors, where each tool counts by its files."""
-    indexed = sum(coverage.indexed_files for coverage in coverages)
-    vectors = sum(coverage.indexed_files * (coverage.vector_share or 0.0) for coverage in coverages)
+    """The sums of files, and the share of vectors, where each tool counts by its files. Unknown if one is unknown."""
+    counted = [
+        (each.indexed_files, each.total_files, each.vector_share)
+        for each in coverages
+        if each.indexed_files is not None and each.total_files is not None
+    ]
+    if len(counted) < len(coverages):
+        return Coverage(indexed_files=None, total_files=None)
+    indexed = sum(files for files, _, _ in counted)
+    vectors = sum(files * (share or 0.0) for files, _, share in counted)
     return Coverage(
         indexed_files=indexed,
-        total_files=sum(coverage.total_files for coverage in coverages),
+        total_files=sum(total for _, total, _ in counted),
         vector_share=round(vectors / indexed, 4) if indexed else None,
     )

@@ -8,6 +8,7 @@ from threading import Event
 
 from api.http.disconnect import Disconnect
 from api.http.shares import computing
+from api.http.sight import SeenIndex
 from api.search.across.merge import ToolHits
 from api.search.across.paths import ToolRoute
 from api.search.across.side_by_side import JobResult
@@ -20,7 +21,6 @@ from schemas.errors import EmbeddingError
 from schemas.queries.across import Across, Searched, ToolStep
 from schemas.queries.search import Query, SearchRequest, Step
 from worker.resources import Resources
-from worker.state.index.tools import Index
 
 #: Called with each step of a search as it ends.
 OnStep = Callable[[Step], None]
@@ -64,7 +64,7 @@ def search_tool(
 
 
 def embed_in_turn(
-    resources: Resources, index: Index, request: SearchRequest, turn: EmbedTurn, disconnect: Disconnect
+    resources: Resources, index: SeenIndex, request: SearchRequest, turn: EmbedTurn, disconnect: Disconnect
 ) -> None:
     """Put the queries' vectors into the cache, with one request per model however many tools use it."""
     if turn.previous is not None:

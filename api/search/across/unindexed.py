@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from api.http.disconnect import Disconnect
 from api.search.across.paths import RequestedLocation
+from api.search.across.readable import ReadableFiles
 from api.search.grep.fallback import BestLines, any_of, best_lines, hit_of, until_source_fails, words_of
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Reading, SearchableText, TimeOver, UnreadFile
@@ -43,10 +44,15 @@ class UnindexedSearch:
     """One request's search of unindexed files. `check` raises `TimeOver`; `matches` applies the filter by path."""
 
     resources: Resources
-    project_id: str
+    readable: ReadableFiles
     request: SearchRequest
     check: Callable[[], None]
     matches: Callable[[str], bool]
+
+    @property
+    def project_id(self) -> str:
+        """The project that has the files."""
+        return self.readable.project_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class _TooManyError(Exception):
 
 def uncovered_hits(
     resources: Resources,
-    project_id: str,
+    readable: ReadableFiles,
     locations: Sequence[RequestedLocation],
     request: SearchRequest,
     *,
@@ -88,7 +94,7 @@ def uncovered_hits(
 
     path = request.filters.path
     matches = PathPattern("path", path).anywhere() if path is not None else lambda _: True
-    search = UnindexedSearch(resources, project_id, request, check, matches)
+    search = UnindexedSearch(resources, readable, request, check, matches)
     words = words_of(" ".join(request.texts))
     whole = _whole_files(search, locations, words)
     folders = [location for location in locations if location.key is None]
@@ -200,7 +206,8 @@ def _entries(search: UnindexedSearch, folder: RequestedLocation) -> Iterator[tup
     """The source, entry and address of each file to read in a folder."""
     source = search.resources.source(search.project_id, folder.source, Rules())
     prefix = address_prefix(folder.source, folder.address)
-    for entry in (entry for page in pages(source, search.check) for entry in page.entries):
+    shown = (search.readable.of_page(page.entries, prefix) for page in pages(source, search.check))
+    for entry in chain.from_iterable(shown):
         address = prefix + entry.id_path
         if entry.reason is None and search.matches(entry.path) and not folder.is_covered(address):
             yield source, entry, address

@@ -386,6 +386,9 @@ def _wait_for_legs(legs: Sequence[KeywordLeg]) -> list[Ranking]:
 def missing_vectors(search: IndexSearch) -> LegResults:
     """If the namespace has lost all its vectors, request a comparison and add a note."""
     pool, index = search.resources.pool, search.index
+    if search.only is not None and not search.only:
+        # like an empty folder
+        return LegResults([])
     if not drift.any_embedded(pool, index.id) or _has_any_vector(search.store, index):
         return LegResults([])
     if drift.request_comparison(pool, index.id):
@@ -412,7 +415,7 @@ def defining_chunks(search: IndexSearch) -> Collection[str]:
     if not names:
         return ()
     pool = search.resources.pool
-    definitions = symbols.find_named(pool, search.index.id, names)
+    definitions = symbols.find_named(pool, search.index.id, names, search.only)
     defining = found_chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
     if search.request.filters != Filters():
         defining = found_chunks.passing(pool, defining, search.filters.values)

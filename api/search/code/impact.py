@@ -6,13 +6,12 @@ import re
 from threading import Event
 from typing import Literal
 
+from api.http.sight import SeenIndex
 from api.search.code.reads import find_reads
 from api.search.grep.grep import grep
 from schemas.queries.grep import MAX_LINES, Grep, GrepHit
-from schemas.queries.metadata import MetadataFilter
 from schemas.queries.symbol import Impact, Use
 from worker.resources import Resources
-from worker.state.index.tools import Index
 from worker.state.search import symbols
 from worker.state.search.code_texts import Only
 
@@ -31,19 +30,21 @@ _PARTS: tuple[Literal["definitions", "references", "tests", "text"], ...] = (
 
 
 def impact(
-    resources: Resources, index: Index, name: str, limit: int, disconnected: Event, metadata: MetadataFilter, only: Only
+    resources: Resources,
+    index: SeenIndex,
+    name: str,
+    limit: int,
+    disconnected: Event,
+    only: Only,
 ) -> Impact:
-    """Find definitions, uses, uses in tests and other lines of a name, at most `limit` of each.
-
-    `only` are the files that `metadata` selects.
-    """
+    """Find definitions, uses, uses in tests and other lines of a name in some files, at most `limit` of each."""
     _, last = symbols.qualified(name)
     pool = resources.pool
     defined = symbols.definitions(pool, index.id, name=name, only=only, limit=limit + 1)
     reads = find_reads(pool, index.id, last, only)
     used = symbols.references(pool, index.id, name=name, added=reads.uses, only=only, limit=MAX_LINES)
-    lines = Grep(pattern=last, word=True, case_sensitive=True, metadata=metadata, head_limit=MAX_LINES)
-    found = grep(resources, index, lines, disconnected=disconnected)
+    lines = Grep(pattern=last, word=True, case_sensitive=True, head_limit=MAX_LINES)
+    found = grep(resources, index, lines, disconnected=disconnected, only=None if only is None else frozenset(only))
     known = {(each.file_path, each.start_line) for each in [*defined, *used]}
     text = [hit for hit in found.hits if (hit.file_path, hit.line) not in known]
     tests = [use for use in used if is_test(use.file_path)]

@@ -11,6 +11,7 @@ from uuid import uuid5
 
 import re2
 
+from api.http.sight import SeenIndex
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import Reading, SearchableText, TextSearch, TimeOver, UnreadFile, text_search
@@ -21,7 +22,6 @@ from schemas.queries.grep import Grep
 from schemas.queries.search import Filters, Hit, Note, SearchRequest
 from schemas.queries.times import Times
 from worker.resources import Resources
-from worker.state.index.tools import Index
 
 #: Maximum words of a query that are searched for.
 MAX_WORDS = 32
@@ -54,7 +54,7 @@ class BestLines:
 
 
 def fallback(
-    resources: Resources, index: Index, text: str, top_k: int, *, disconnected: Event | None = None
+    resources: Resources, index: SeenIndex, text: str, top_k: int, *, disconnected: Event | None = None
 ) -> tuple[Sequence[Hit], Sequence[Note]]:
     """Find the best line of each file that has any of a query's words, with context; most words first.
 
@@ -68,7 +68,7 @@ def fallback(
 
 
 def waiting_lines(
-    resources: Resources, index: Index, request: SearchRequest, seconds: float, disconnected: Event | None
+    resources: Resources, index: SeenIndex, request: SearchRequest, seconds: float, disconnected: Event | None
 ) -> tuple[Sequence[Hit], Sequence[Note]] | None:
     """As `fallback`, in files whose words no run has indexed yet, within about `seconds`.
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Event
+from uuid import UUID
 
+from api.http.sight import SeenIndex
 from api.search.grep.fallback import fallback
 from api.search.grep.lines import MatchedLine, lines_after, lines_before, shown, spans_shown
 from api.search.grep.pattern import Pattern
 from api.search.grep.scope import SearchableText, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
+from api.search.text.visibility import are_counted
 from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.queries.grep import Grep, GrepAnswer, GrepHit
 from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
 from worker.state.index import counting
-from worker.state.index.tools import Index
 
 __all__ = ["fallback", "grep"]
 
@@ -32,19 +34,31 @@ class _FoundMatches:
     is_complete: bool = True
 
 
-def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Event | None = None) -> GrepAnswer:
+def grep(
+    resources: Resources,
+    index: SeenIndex,
+    request: Grep,
+    *,
+    disconnected: Event | None = None,
+    only: frozenset[UUID] | None = None,
+) -> GrepAnswer:
     """Find the matching lines of an index's files, by path and line. `disconnected` is set when the caller is gone.
 
+    Files outside `only` are not searched; None: all are.
     Takes little more than SEARCH_SECONDS, and returns what was found by then. Raises `Invalid` for an invalid pattern,
     path or glob, and `FilterMatchesNothing` for a path without files.
     """
-    search = text_search(resources, index, request, disconnected)
+    search = text_search(resources, index, request, disconnected, only=only)
     matches = _all_matches(search, request)
     counts = counting.counts(resources.pool, index.id)
+    is_counted = are_counted(resources.pool, index)
     return GrepAnswer(
         hits=sorted(matches.hits, key=lambda hit: (hit.file_path, hit.file_id_path, hit.line)),
         truncated=not matches.is_complete,
-        coverage=Coverage(indexed_files=counts.found_files, total_files=counts.total_files),
+        coverage=Coverage(
+            indexed_files=counts.found_files if is_counted else None,
+            total_files=counts.total_files if is_counted else None,
+        ),
         notes=[*matches.notes, *_unread_notes(matches.unread), *_cut_notes(matches.cut, search.pattern)],
     )
 

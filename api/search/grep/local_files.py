@@ -24,6 +24,7 @@ from worker.sources.local import LocalFolder
 from worker.sources.local_directories import OpenDirectories
 from worker.sources.local_keys import printable
 from worker.sources.local_walk import WalkedFolder, walk
+from worker.state.index.files import file_id
 
 #: Maximum names in rg's first command line, few for a quick answer.
 _FIRST_NAMES = 2_000
@@ -103,6 +104,8 @@ def _matching(search: TextSearch, program: str, root: int, names: Sequence[bytes
 
 def _in_scope(search: TextSearch, source: LocalFolder, directories: OpenDirectories) -> Iterator[bytes]:
     for key, size in _names(search, source):
+        if search.visible is not None and not search.sees(file_id(search.index.id, key)):
+            continue
         path = printable(key)
         # do not reveal an ignored file, even if it is asked for by name
         if path == search.files.path and source.leaves_out(key):

@@ -12,6 +12,7 @@ from uuid import UUID
 import numpy as np
 
 from api.http.disconnect import CallerLeft
+from api.http.sight import SeenIndex
 from api.search.grep.file_types import FileTypeFilter
 from api.search.grep.lines import MatchedLine
 from api.search.grep.pattern import Pattern, compiled_pattern
@@ -19,13 +20,13 @@ from api.search.grep.read_forms import MAX_LINE_EDITS, lines_as_read
 from api.search.text import metadata_filter
 from api.search.text.path_pattern import PathPattern, Takes
 from api.search.text.times import time_matcher
+from api.search.text.visibility import ids_of, visible_files
 from schemas.errors import Invalid
 from schemas.queries.grep import Grep
 from schemas.queries.search import Note
 from worker.reading import applied, full
 from worker.resources import Resources
 from worker.state.index import file_lookup
-from worker.state.index.tools import Index
 
 #: Characters that are blanked at a time.
 _BLOCK = 1 << 20
@@ -79,15 +80,21 @@ class TextSearch:
     """One grep over an index. `check` raises `TimeOver`."""
 
     resources: Resources
-    index: Index
+    index: SeenIndex
     files: FileScope
     pattern: Pattern
     check: Callable[[], None]
-    #: The only files to search, by a filter; None: all.
+    #: The only files to search, by a filter and what the caller may read; None: all.
     only: Container[UUID] | None = None
+    #: The only files that the caller may read; None: all.
+    visible: Container[UUID] | None = None
+
+    def sees(self, file_id: UUID) -> bool:
+        """Whether the caller may read a file. One that no run has listed is hidden if any file is."""
+        return self.visible is None or file_id in self.visible
 
     def takes(self, file_id: UUID) -> bool:
-        """Whether a file passes the filter by metadata."""
+        """Whether a file passes the filter by metadata, and the caller may read it."""
         return self.only is None or file_id in self.only
 
     @property
@@ -97,10 +104,16 @@ class TextSearch:
 
 
 def text_search(
-    resources: Resources, index: Index, request: Grep, disconnected: Event | None, seconds: float | None = None
+    resources: Resources,
+    index: SeenIndex,
+    request: Grep,
+    disconnected: Event | None,
+    seconds: float | None = None,
+    only: frozenset[UUID] | None = None,
 ) -> TextSearch:
     """Prepare a grep that ends after `seconds` (default: SEARCH_SECONDS), or once `disconnected` is set.
 
+    It searches no files but `only`, which a caller has who resolved a filter by metadata before; None: any.
     Raises `Invalid` and `CallerLeft`.
     """
     deadline = time.monotonic() + (resources.settings.search_seconds if seconds is None else seconds)
@@ -110,16 +123,21 @@ def text_search(
             raise TimeOver
 
     def paths_in(folder: str) -> list[str]:
-        return [file.path for file in file_lookup.searchable(resources.pool, index.id, folder)]
+        files = file_lookup.searchable(resources.pool, index.id, folder)
+        return [file.path for file in files if visible is None or file.file_node_id in visible.node_ids]
 
     def check_caller() -> None:
         if disconnected is not None and disconnected.is_set():
             raise CallerLeft
 
-    only = None
+    visible = visible_files(resources.pool, index, check_caller)
+    readable = ids_of(visible)
     if request.metadata is not None:
         only = metadata_filter.passing(resources.pool, index.id, index.metadata, request.metadata, check_caller).files
-    return TextSearch(resources, index, FileScope(request, paths_in), compiled_pattern(request), check, only)
+    if readable is not None:
+        only = readable if only is None else only & readable
+    files = FileScope(request, paths_in)
+    return TextSearch(resources, index, files, compiled_pattern(request), check, only, readable)
 
 
 @dataclass(frozen=True, slots=True)

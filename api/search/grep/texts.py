@@ -97,7 +97,8 @@ def _read_stored(
 
     def is_wanted(file: TextFile) -> bool:
         type_ = file.type if is_typed_by_name else None
-        in_scope = search.files.takes(file.path, type_, file.mtime_ms)
+        # a hidden file is not counted at the path
+        in_scope = search.sees(file.id) and search.files.takes(file.path, type_, file.mtime_ms)
         return in_scope and search.takes(file.id) and not (is_ignored and is_ignored(file.key))
 
     pool, below = search.resources.pool, search.files.path
@@ -187,7 +188,9 @@ def _list_unfinished(search: TextSearch) -> Iterator[tuple[SourceEntry, ListedFi
     return (
         file
         for file in unfinished
-        if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms) and search.takes(file[1].id)
+        if search.sees(file[1].id)
+        and search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms)
+        and search.takes(file[1].id)
     )
 
 
@@ -198,7 +201,8 @@ def _list(search: TextSearch, source: Source) -> Iterator[tuple[SourceEntry, Lis
         entries = [
             entry
             for entry in page.entries
-            if entry.reason is None and search.files.takes(entry.path, entry.type, entry.mtime_ms)
+            if entry.reason is None and search.sees(file_id(index.id, entry.key))
+            if search.files.takes(entry.path, entry.type, entry.mtime_ms)
             if search.takes(file_id(index.id, entry.key))
         ]
         rows = file_texts.read_listed(pool, [file_id(index.id, entry.key) for entry in entries])

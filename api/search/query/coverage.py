@@ -7,25 +7,28 @@ from typing import NamedTuple
 from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
+from api.http.sight import SeenIndex
+from api.search.query.index_search import IndexSearch
+from api.search.text.visibility import are_counted
 from schemas.queries.search import Coverage, Mode, Note, Query
 from worker.resources import Resources
 from worker.state.index import counting
 from worker.state.index.counting import IndexCounts
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
 
 class Covered(NamedTuple):
-    """What an answer covers, by the counts of its index, and how it was searched."""
+    """What an answer covers, by the counts of its index, and how it was searched; `whole` if all may be counted."""
 
     coverage: Coverage
     counts: IndexCounts
     mode: Mode
+    whole: bool
 
     def notes(self) -> list[Note]:
         """Notes on the files that have vanished, and on vectors that are still to come."""
         notes = []
-        if self.counts.held_files:
+        if self.counts.held_files and self.whole:
             detail = (
                 f"{self.counts.held_files} files have vanished from the folder and stay searchable; their hits are "
                 'stale. Check the folder, and reindex with {"allow_removals": true} if they were removed on purpose.'
@@ -33,35 +36,36 @@ class Covered(NamedTuple):
             notes.append(Note(code="removals_held", detail=detail))
         if self.counts.vectors_due and self.mode != "keyword":
             until = "until their vectors follow" if self.counts.is_open else "until a reindex or retry embeds them too"
-            detail = (
-                f"{int(100 * self.counts.vector_share)} % of the chunks are found by meaning so far, the others by "
-                f"their words only {until}."
-            )
+            share = f"{int(100 * self.counts.vector_share)} %" if self.whole else "Some"
+            detail = f"{share} of the chunks are found by meaning so far, the others by their words only {until}."
             notes.append(Note(code="meaning_follows", detail=detail))
         return notes
 
 
 def coverage(
-    resources: Resources, index: Index, query: Query, stale_files: int | None, *, vectors_missing: bool
+    resources: Resources, search: IndexSearch, query: Query, stale_files: int | None, *, vectors_missing: bool
 ) -> Covered:
-    """Count the files an answer covers.
+    """Count the files an answer covers, unless the caller may not read all of them.
 
     A lost namespace does not affect keywords in Postgres; without them, the answer covers no file. Counts may be
     `CACHE_SECONDS` old, unless the query asks to compare the folder.
     """
+    index = search.index
     keywords_in_postgres = query.mode != "vector" and index.keyword_index == "postgres"
     by_keywords = keywords_in_postgres and (vectors_missing or query.mode == "keyword")
     counts = counts_for(resources, index, query, include_lost=by_keywords)
+    if not are_counted(resources.pool, index):
+        return Covered(Coverage(indexed_files=None, total_files=None), counts, query.mode, whole=False)
     found = Coverage(
         indexed_files=0 if vectors_missing and not by_keywords else counts.found_files,
         total_files=counts.total_files,
         stale_files=stale_files,
         vector_share=round(counts.vector_share, 4),
     )
-    return Covered(found, counts, query.mode)
+    return Covered(found, counts, query.mode, whole=True)
 
 
-def counts_for(resources: Resources, index: Index, query: Query, *, include_lost: bool = False) -> IndexCounts:
+def counts_for(resources: Resources, index: SeenIndex, query: Query, *, include_lost: bool = False) -> IndexCounts:
     """What the query can find of the index, with files that lost their vectors or without.
 
     At most `CACHE_SECONDS` old, or current if the query asks to compare the folder.

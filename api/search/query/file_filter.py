@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from api.search.text.path_pattern import PathPattern
 from api.search.text.times import time_matcher
+from api.search.text.visibility import VisibleFiles
 from schemas.queries.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
@@ -30,21 +31,33 @@ _LITERAL_ENDING = re.compile(r"\.[A-Za-z0-9+-]{1,32}")
 class FileSelection:
     """Files by `file_node_id`, or all files in some folders (by id path) whose names have some endings."""
 
-    ids: list[str] | None = None
+    ids: Sequence[str] | None = None
     folders: list[str] | None = None
     endings: list[str] | None = None
 
 
+def files_that_are(visible: VisibleFiles | None) -> FileSelection | None:
+    """All files that a caller may read; None: all files."""
+    return None if visible is None else FileSelection(visible.in_order)
+
+
 def select_files(
-    pool: Pool, index: Index, filters: Filters, allowed_ids: Collection[str] | None
+    pool: Pool, index: Index, filters: Filters, allowed_ids: Collection[str] | None, visible: VisibleFiles | None
 ) -> FileSelection | None:
-    """The files that the filters select, from `allowed_ids` or from all (None). None if they select all files."""
+    """The `visible` files that the filters select, from `allowed_ids` or from all (None). None: all files of the index.
+
+    Names of hidden files do not change what a pattern means.
+    """
     is_in_time = time_matcher(filters)
     if filters.path is None and indexed_types(filters) == filters.types and is_in_time is None:
-        return None if allowed_ids is None else FileSelection(sorted(allowed_ids))
+        if allowed_ids is None:
+            return files_that_are(visible)
+        return FileSelection(sorted(visible.node_ids.intersection(allowed_ids) if visible else allowed_ids))
     pattern = None if filters.path is None else PathPattern("path", filters.path)
     folder = pattern.folder if pattern else ""
     in_folder = file_lookup.searchable(pool, index.id, folder)
+    if visible is not None:
+        in_folder = [file for file in in_folder if file.file_node_id in visible.node_ids]
     selected = [file for file in in_folder if _has_type(filters, file)]
     if pattern:
         takes = pattern.among([file.path for file in in_folder])
@@ -52,7 +65,8 @@ def select_files(
     if is_in_time:
         selected = [file for file in selected if is_in_time(file.mtime_ms)]
     ids = [file.file_node_id for file in selected if allowed_ids is None or file.file_node_id in allowed_ids]
-    selection = selection_by_patterns(in_folder, selected, folder) if len(ids) == len(selected) > MAX_IDS else None
+    are_all = visible is None and len(ids) == len(selected) > MAX_IDS
+    selection = selection_by_patterns(in_folder, selected, folder) if are_all else None
     return selection or FileSelection(sorted(ids))
 
 

@@ -8,22 +8,23 @@ from typing import cast
 from uuid import UUID
 
 from api.http.lookup_cache import LookupCache
-from api.search.query.file_filter import FileSelection, indexed_types, select_files
+from api.http.sight import SeenIndex
+from api.search.query.file_filter import FileSelection, files_that_are, indexed_types, select_files
 from api.search.text import metadata_filter
 from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, Check, size_at_rest
+from api.search.text.visibility import VisibleFiles, ids_of, visible_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
 from worker.state.index import file_lookup
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, metadata, symbols
 from worker.state.search.metadata import MetadataState
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
-#: Filters that a process remembers, each with up to a thousand ids or more.
+#: Maximum number of resolved filters in a process's cache. One may have over a thousand ids.
 MAX_RESOLVED = 256
-#: Seconds for which it does during a run, and for which it does not notice that one began: less than the shortest run
-#: takes, so that who waits for a run finds what it indexed.
+#: Seconds for which they are cached during a run, and for which the start of a run may go unnoticed. The shortest run
+#: takes longer, so a caller who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
@@ -41,7 +42,8 @@ class PathFilters(Filters):
 class ResolvedFilters:
     """Filters whose globs, extensions and ids are resolved to `files`, and id paths; None: every file.
 
-    `symbol_ids` and `scope_ids` are chunks that hold a requested symbol or scope but are named after another.
+    `symbol_ids` and `scope_ids` are chunks that hold a requested symbol or scope but are named after another. The
+    caller may read only the `visible` files, and `files` are some of these.
     """
 
     filters: Filters
@@ -49,6 +51,7 @@ class ResolvedFilters:
     id_paths: list[str] | None = None
     symbol_ids: Sequence[UUID] = ()
     scope_ids: Sequence[UUID] = ()
+    visible: VisibleFiles | None = None
 
     @property
     def conditions(self) -> list[Condition]:
@@ -81,7 +84,7 @@ class ResolvedFilters:
         """The query parameters for Postgres."""
         selection = self.files or FileSelection()
         return {
-            "file_node_ids": selection.ids,
+            "file_node_ids": None if selection.ids is None else list(selection.ids),
             "folders": _formatted("{}/", selection.folders),
             "endings": _formatted("%{}", selection.endings),
             "types": indexed_types(self.filters),
@@ -95,36 +98,48 @@ class ResolvedFilters:
 
 @dataclass(frozen=True, slots=True)
 class _FilterLookup:
-    """Filters of an index, which are the same if their JSON is, and select the same in the same state `at_rest`."""
+    """Filters of an index, which are the same if their JSON is, and select the same in the same state `at_rest`.
+
+    Filters by metadata are the same only if the JSON of the tool's view is, too; for others, `view_json` is "".
+    """
 
     index_id: UUID
     filters_json: str
+    view_json: str
     at_rest: MetadataState | None
+    visible: VisibleFiles | None
     pool: Pool = field(compare=False)
-    index: Index = field(compare=False)
+    index: SeenIndex = field(compare=False)
     filters: Filters = field(compare=False)
+    check: Check = field(compare=False)
 
 
-def filters_of(pool: Pool, index: Index, query: Query, check: Check) -> ResolvedFilters:
+def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> ResolvedFilters:
     """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
 
     What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder. Filters by
-    metadata are always current. `check` may raise to end their resolution.
+    metadata, and what the caller may read, are always current. `check` may raise to end their resolution.
     """
+    visible = visible_files(pool, index, check)
     if query.filters == Filters():
-        return ResolvedFilters(query.filters, None)
-    if query.filters.metadata is not None:
-        return resolve_filters(pool, index, query.filters, check)
-    is_any_age = query.refresh == "none"
+        return ResolvedFilters(query.filters, files_that_are(visible), visible=visible)
+    by_metadata = query.filters.metadata is not None
+    is_any_age = query.refresh == "none" and not by_metadata
     state = cast("MetadataState", (_states.get if is_any_age else _states.fresh)((pool, index.id)))
     at_rest = state if state.is_at_rest else None
-    key = _FilterLookup(index.id, query.filters.model_dump_json(), at_rest, pool, index, query.filters)
+    if by_metadata and at_rest is None:
+        return resolve_filters(pool, index, query.filters, visible, check)
+    view_json = index.metadata.model_dump_json() if by_metadata else ""
+    filters_json = query.filters.model_dump_json()
+    key = _FilterLookup(index.id, filters_json, view_json, at_rest, visible, pool, index, query.filters, check)
     look = _at_rest.get if at_rest else _resolved.get if is_any_age else _resolved.fresh
     return cast("ResolvedFilters", look(key))
 
 
-def resolve_filters(pool: Pool, index: Index, filters: Filters, check: Check = lambda: None) -> ResolvedFilters:
-    """Resolve paths, file ids and names of definitions.
+def resolve_filters(
+    pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None = None, check: Check = lambda: None
+) -> ResolvedFilters:
+    """Resolve paths, file ids and names of definitions, in the files that the caller may read.
 
     Raises `FilterMatchesNothing` if paths and ids select no file with text.
     """
@@ -139,15 +154,17 @@ def resolve_filters(pool: Pool, index: Index, filters: Filters, check: Check = l
         of_nodes = index.source.content_node is not None
         below = {node_id for path in id_paths for node_id in file_lookup.below(pool, index.id, path, of_nodes=of_nodes)}
         allowed_ids, id_paths = _both(allowed_ids, below), None
-    selection = select_files(pool, index, filters, allowed_ids)
-    if selection is not None and selection.ids == []:
-        raise _no_match(pool, index, filters)
+    selection = select_files(pool, index, filters, allowed_ids, visible)
+    if selection is not None and selection.ids is not None and not selection.ids:
+        raise _no_match(pool, index, filters, visible)
+    only = ids_of(visible)
     return ResolvedFilters(
         filters,
         selection,
         id_paths,
-        symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
-        symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
+        symbols.holding(pool, index.id, filters.symbols, only) if filters.symbols else (),
+        symbols.holding_scope(pool, index.id, filters.scope, only) if filters.scope else (),
+        visible,
     )
 
 
@@ -156,24 +173,25 @@ def _both(allowed: Collection[str] | None, ids: Iterable[str]) -> Collection[str
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
-    return resolve_filters(key.pool, key.index, key.filters)
+    return resolve_filters(key.pool, key.index, key.filters, key.visible, key.check)
 
 
 def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
-    ids = resolved.files.ids if resolved.files else None
-    return size_at_rest(len(ids or ()) + len(resolved.symbol_ids) + len(resolved.scope_ids), len(key.filters_json))
+    ids, text = resolved.files.ids if resolved.files else None, len(key.filters_json) + len(key.view_json)
+    return size_at_rest(len(ids or ()) + len(resolved.symbol_ids) + len(resolved.scope_ids), text)
 
 
 _states: LookupCache[tuple[Pool, UUID], MetadataState] = LookupCache(lambda key: metadata.state(*key), RESOLVED_SECONDS)
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
-#: Without a task no file changes, so a large folder's files need not be listed for each query.
+#: Without a task no file changes, so a large folder's files need not be listed for each query. Only a repair of wrong
+#: counts does without one: what it corrects is seen by the next task, or after `AT_REST_SECONDS`.
 _at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
-def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:
+def check_any_passes(pool: Pool, index: SeenIndex, filters: ResolvedFilters) -> None:
     """Raise `FilterMatchesNothing` unless some chunk passes. Called only if a query found nothing."""
     if not found_chunks.any_passes(pool, {**filters.values, "index_id": index.id}):
-        raise _no_match(pool, index, filters.filters)
+        raise _no_match(pool, index, filters.filters, filters.visible)
 
 
 def shortened(value: object) -> str:
@@ -186,32 +204,37 @@ def _formatted(pattern: str, values: Sequence[str] | None) -> list[str] | None:
     return None if values is None else [pattern.format(value) for value in values]
 
 
-def _no_match(pool: Pool, index: Index, filters: Filters) -> FilterMatchesNothing:
+def _no_match(pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None) -> FilterMatchesNothing:
     given = ", ".join(
         f"{name}={shortened(value)}" for name, value in filters.model_dump(mode="json", exclude_none=True).items()
     )
-    hint = _hint(pool, index, filters)
+    hint = _hint(pool, index, filters, visible)
     message = f"No indexed file matches the filters {given}; widen them, or list the tool's files.{hint}"
     return FilterMatchesNothing(message, hint=hint)
 
 
-def _hint(pool: Pool, index: Index, filters: Filters) -> str:
-    """A hint listing the existing types and languages if none of the requested ones exists, else ""."""
+def _hint(pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None) -> str:
+    """A hint listing the visible types and languages if none of the requested ones is among them, else ""."""
     if filters.types is None and filters.languages is None:
         return ""
-    types, languages = file_lookup.kinds(pool, index.id)
+    types, languages = file_lookup.kinds(pool, index.id, ids_of(visible))
     hint = ""
-    if filters.types is not None and not _any_has_type(pool, index, filters.types, types):
+    if filters.types is not None and not _any_has_type(pool, index, filters.types, types, visible):
         hint += f" Types here: {_listed(types)}; languages: {_listed(languages)}."
     if filters.languages is not None and not set(filters.languages) & set(languages):
         hint += f" Languages here: {_listed(languages)}."
     return hint
 
 
-def _any_has_type(pool: Pool, index: Index, requested: Sequence[str], existing: Sequence[str]) -> bool:
-    """Whether any file has a requested type, language or extension. `existing` are the types of the index."""
-    selection = select_files(pool, index, Filters(types=list(requested)), None)
-    return bool(set(requested) & set(existing)) if selection is None else selection.ids != []
+def _any_has_type(
+    pool: Pool, index: SeenIndex, requested: Sequence[str], existing: Sequence[str], visible: VisibleFiles | None
+) -> bool:
+    """Whether any visible file has a requested type, language or extension. `existing` are their types."""
+    filters = Filters(types=list(requested))
+    if indexed_types(filters) is not None:
+        return bool(set(requested) & set(existing))
+    selection = select_files(pool, index, filters, None, visible)
+    return selection is None or selection.ids is None or bool(selection.ids)
 
 
 def _listed(names: Sequence[str]) -> str:

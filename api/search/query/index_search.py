@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.search.query.filters import ResolvedFilters
+from api.search.text.visibility import ids_of
 from schemas.queries.search import Hit, Note, Query, Step
 from worker.resources import Resources
-from worker.state.index.tools import Index
 from worker.vectors import VectorStore
 
 #: Minimum rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
@@ -52,7 +54,7 @@ class IndexSearch:
     """
 
     resources: Resources
-    index: Index
+    index: SeenIndex
     store: VectorStore
     request: Query
     filters: ResolvedFilters
@@ -70,6 +72,11 @@ class IndexSearch:
         step = Step(step=name, took_ms=took_ms, found=found, detail=detail)
         self.on_step(step)
         return SearchReport(steps=(step,))
+
+    @property
+    def only(self) -> frozenset[UUID] | None:
+        """The only files that the caller may read; None: all."""
+        return ids_of(self.filters.visible)
 
     @property
     def uses_vectors(self) -> bool:

@@ -67,4 +67,4 @@ def _with_report(findings: Findings, report: SearchReport) -> Findings:
 
 def _may_come(search: IndexSearch) -> bool:
     """Whether files still wait for their words, so that more may pass the filters later."""
-    return file_texts.waiting(search.resources.pool, search.index.id).may_come
+    return file_texts.waiting(search.resources.pool, search.index.id, search.only).may_come

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from api.http.disconnect import Disconnect
 from api.http.shares import elsewhere
+from api.http.sight import SeenIndex
+from api.search.text.visibility import are_counted
 from schemas.errors import SourceError
 from schemas.queries.search import Note, Refresh
 from worker import dispatch
@@ -18,7 +20,6 @@ from worker.resources import Resources
 from worker.sources import pages
 from worker.state.index import tasks
 from worker.state.index.tasks import TaskState
-from worker.state.index.tools import Index
 from worker.state.search import freshness
 
 #: Maximum seconds to compare a folder, enough for some ten thousand files.
@@ -52,7 +53,9 @@ class Freshness(NamedTuple):
     notes: Sequence[Note] = ()
 
 
-def refresh(resources: Resources, tool_id: UUID, index: Index, how: Refresh, *, disconnect: Disconnect) -> Freshness:
+def refresh(
+    resources: Resources, tool_id: UUID, index: SeenIndex, how: Refresh, *, disconnect: Disconnect
+) -> Freshness:
     """Bring the index up to date as `how` says.
 
     If the folder cannot be listed, a note says so, and the index still answers. Raises `NotFound` for a deleted tool,
@@ -70,7 +73,7 @@ def refresh(resources: Resources, tool_id: UUID, index: Index, how: Refresh, *, 
     return Freshness(stale.total, notes + _partly_compared(stale))
 
 
-def compare(resources: Resources, index: Index, disconnect: Disconnect) -> StaleFiles:
+def compare(resources: Resources, index: SeenIndex, disconnect: Disconnect) -> StaleFiles:
     """Compare the folder's listing, by the index's rules, with its rows. Raises `SourceError` and `CallerLeft`."""
     deadline = time.monotonic() + COMPARE_SECONDS
     source, pool = resources.source_of(index), resources.pool
@@ -89,7 +92,7 @@ def compare(resources: Resources, index: Index, disconnect: Disconnect) -> Stale
     return StaleFiles(unseen, missing - going, open_ + going, complete=True)
 
 
-def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: StaleFiles) -> list[Note]:
+def _reindex_stale(resources: Resources, tool_id: UUID, index: SeenIndex, stale: StaleFiles) -> list[Note]:
     """Start or extend a task for stale files, unless an open task has already listed all of them."""
     task = tasks.newest(resources.pool, index.id)
     if not stale.total:
@@ -99,12 +102,9 @@ def _reindex_stale(resources: Resources, tool_id: UUID, index: Index, stale: Sta
         return []
     if stale.unseen or stale.vanished or task is None or task.finished_at is not None:
         dispatch.reindex(resources.pool, tool_id)
-    return [
-        Note(
-            code="reindexing",
-            detail=f"Files that were added, changed or removed, and are being indexed: {stale.total}.",
-        )
-    ]
+    detail = "Files that were added, changed or removed, and are being indexed"
+    counted = are_counted(resources.pool, index)
+    return [Note(code="reindexing", detail=f"{detail}: {stale.total}." if counted else f"{detail}: some.")]
 
 
 def _are_held_removals(stale: StaleFiles, task: TaskState | None) -> bool:
@@ -112,7 +112,7 @@ def _are_held_removals(stale: StaleFiles, task: TaskState | None) -> bool:
     return task is not None and stale.total == stale.vanished == task.held_removals
 
 
-def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconnect) -> Freshness:
+def _wait(resources: Resources, tool_id: UUID, index: SeenIndex, disconnect: Disconnect) -> Freshness:
     """Reindex stale files, and parts that could not be compared, and wait for the task."""
     deadline = time.monotonic() + resources.settings.search_seconds
     stale = compare(resources, index, disconnect)
@@ -126,7 +126,7 @@ def _wait(resources: Resources, tool_id: UUID, index: Index, disconnect: Disconn
     return Freshness(stale.total, notes + _partly_compared(stale))
 
 
-def _wait_for_task(resources: Resources, index: Index, deadline: float, disconnect: Disconnect) -> list[Note]:
+def _wait_for_task(resources: Resources, index: SeenIndex, deadline: float, disconnect: Disconnect) -> list[Note]:
     """Wait for the words of the newest task, and of one that follows it. Returns notes on how it ended."""
     while True:
         task = tasks.newest(resources.pool, index.id)
@@ -136,8 +136,11 @@ def _wait_for_task(resources: Resources, index: Index, deadline: float, disconne
             return [Note(code="still_indexing", detail="SEARCH_SECONDS elapsed before all changes were indexed.")]
         with elsewhere():
             disconnect.wait(POLL_SECONDS)
-    failed = task is not None and task.status == "error"
-    return [Note(code="reindex_failed", detail=str(task and task.error))] if failed else []
+    if task is None or task.status != "error":
+        return []
+    # it may name files, so the status leaves it out for the same callers
+    cause = task.error if are_counted(resources.pool, index) else "The run failed; whoever reads all files sees why."
+    return [Note(code="reindex_failed", detail=str(cause))]
 
 
 def _partly_compared(stale: StaleFiles) -> list[Note]:

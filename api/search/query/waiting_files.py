@@ -10,6 +10,7 @@ from itertools import count, islice
 
 from api.search.grep.fallback import waiting_lines
 from api.search.query.index_search import Findings, IndexSearch, SearchReport, note
+from api.search.text.visibility import are_counted
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.queries.search import Hit
 from worker.state.index import counting
@@ -36,18 +37,18 @@ def search_waiting_files(search: IndexSearch) -> WaitingLines:
     Call it before the index is searched: a file that is indexed meanwhile is found by both or by one, never by none.
     """
     pool, index = search.resources.pool, search.index
-    if not search.is_changing or not file_texts.waiting(pool, index.id).have_lines:
+    if not search.is_changing or not file_texts.waiting(pool, index.id, search.only).have_lines:
         return WaitingLines()
     indexed, total, *_ = counting.counts(pool, index.id)
-    said = f"{indexed} of {total} files are indexed so far"
-    has_words = found_chunks.any_live(pool, index.id)
+    is_counted = are_counted(pool, index)
+    said = f"{indexed} of {total} files are indexed so far" if is_counted else "Not all files are indexed yet"
+    has_words = found_chunks.any_live(pool, index.id, search.only)
     found = _found(search, has_words=has_words) if search.request.mode != "vector" or not has_words else None
     if found is None:
         return WaitingLines(report=note("not_indexed_yet", f"{said}; the others are found once they are indexed."))
     detail = f"{said}; of the others, lines with words of the query were searched."
-    return replace(
-        found, share=(total - indexed) / total if total else 1.0, report=note("not_indexed_yet", detail) + found.report
-    )
+    share = (total - indexed) / total if total and is_counted else 1.0
+    return replace(found, share=share, report=note("not_indexed_yet", detail) + found.report)
 
 
 def _found(search: IndexSearch, *, has_words: bool) -> WaitingLines | None:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from operator import ge, gt, le, lt
+from threading import Lock, Thread
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+import structlog
+
 from api.http.lookup_cache import LookupCache
 from api.search.text.path_pattern import PathPattern, Takes
+from schemas.content.stated import scalar
 from schemas.errors import Invalid
 from schemas.queries.metadata import (
     COMPARISONS,
@@ -47,10 +53,18 @@ MAX_COUNTED_FILES = 100_000
 MAX_COUNTED_VALUES = 10_000
 #: Maximum characters of a listed value.
 MAX_VALUE_CHARACTERS = 1_000
+#: Seconds for which a status waits for a count of values. A longer one is shown in a later status.
+COUNT_SECONDS = 0.2
+#: Indexes of which a process counts values at a time, each with a connection to Postgres.
+MAX_COUNTS = 2
+#: Pause after a long count of an index, as a multiple of its time, and the longest one in seconds.
+PAUSE_SHARE, MAX_PAUSE_SECONDS = 9, 60
 #: Seconds for which a process remembers what filters select, as long as neither values nor files change.
 AT_REST_SECONDS = 300
 #: The size of all that it remembers, in ids. An id takes 100 bytes.
 MAX_AT_REST = 600_000
+
+log = structlog.get_logger()
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -76,6 +90,13 @@ def typed(value: object, kind: MetadataKind) -> Typed | None:
     if isinstance(value, float):
         return value if kind == "float" else int(value) if kind == "int" and value.is_integer() else None
     return frozenset(value) if kind == "strings" and isinstance(value, list) else None
+
+
+def as_declared(stated: object, kind: MetadataKind) -> object:
+    """What a file states, as the declared type if a text stands for a value of it."""
+    if not isinstance(stated, str) or kind in {"string", "strings"}:
+        return stated
+    return scalar(stated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +169,7 @@ class _Rules:
     """The rules of a tool, in their order."""
 
     def __init__(self, view: MetadataView) -> None:
+        self._declared = view.declared
         self._rules = [(_takes(PathPattern("rules.path", rule.path)), rule.set) for rule in view.rules]
 
     def set_at(self, path: str) -> dict[str, Any]:
@@ -155,11 +177,16 @@ class _Rules:
         return {key: value for takes, values in self._rules if takes(path) for key, value in values.items()}
 
     def applied(self, keys: Sequence[str], held: Held) -> Sequence[Any]:
-        """The values of these keys with those of the rules."""
-        if held.path is None:
-            return held.values
-        by_rule = self.set_at(held.path)
-        return [by_rule.get(key, value) for key, value in zip(keys, held.values, strict=True)]
+        """The values of these declared keys with those of the rules, as far as files state them as declared."""
+        by_rule = {} if held.path is None else self.set_at(held.path)
+        return [
+            by_rule[key] if key in by_rule else self._value(key, value)
+            for key, value in zip(keys, held.values, strict=True)
+        ]
+
+    def _value(self, key: str, value: Any) -> Any:
+        """A node's value, or that in `stated`."""
+        return as_declared(value["stated"], self._declared[key]) if isinstance(value, dict) else value
 
 
 def _takes(pattern: PathPattern) -> Takes:
@@ -229,22 +256,27 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def keys_of(pool: Pool, index_id: UUID, view: MetadataView, most_values: int) -> MetadataKeys:
-    """The declared keys with their most frequent values, of the first `MAX_COUNTED_FILES` files."""
+def keys_of(
+    pool: Pool, index_id: UUID, view: MetadataView, most_values: int, only: frozenset[UUID] | None = None
+) -> MetadataKeys:
+    """The declared keys with their most frequent values, of the first `MAX_COUNTED_FILES` files, or `only` of some."""
     keys, left, is_cut = sorted(view.declared), MAX_COUNTED_FILES, False
     view = _narrowed(view, keys)
     rules = _Rules(view)
     counts = {key: _Counts(view.declared[key]) for key in keys}
-    for held in metadata.files_by_values(pool, index_id, keys, view) if keys else ():
+    for held in metadata.files_by_values(pool, index_id, keys, view, only) if keys else ():
         if left <= 0:
             is_cut = True
             break
-        left -= len(held.files)
-        for key, value in zip(keys, rules.applied(keys, held), strict=True):
-            counts[key].add(value, len(held.files))
+        files = len(held.files)
+        left -= files
+        for key, value in zip(keys, rules.applied(keys, held), strict=True) if files else ():
+            counts[key].add(value, files)
     items = [counts[key].shown(key, most_values) for key in keys]
     mistyped = ", ".join(f"{item.key} ({item.mistyped_files})" for item in items if item.mistyped_files)
     warning = f"Files with a value of another type than config.metadata declares, which counts as none: {mistyped}."
+    if is_cut:
+        warning += f" Only {MAX_COUNTED_FILES:,} files were counted."
     return MetadataKeys(items=items, warning=warning if mistyped else None, truncated=is_cut)
 
 
@@ -260,11 +292,47 @@ class _View:
 
 
 def warning_of(pool: Pool, index_id: UUID, view: MetadataView) -> str | None:
-    """How many files have values of other types than the declared ones; None: none, or a run is open."""
+    """How many files have values of other types than the declared ones; None: none, or a run is open.
+
+    A thread counts them, once for all callers. None as well while it takes longer than `COUNT_SECONDS`.
+    """
     state = metadata.state(pool, index_id) if view.declared else None
     if state is None or not state.is_at_rest:
         return None
-    return _warnings.get(_View(index_id, view.model_dump_json(), state, pool, view)) or None
+    key = _View(index_id, view.model_dump_json(), state, pool, view)
+    known = _warnings.cached(key)
+    if known is None and (thread := _begin_count(key)) is not None:
+        thread.join(COUNT_SECONDS)
+        known = _warnings.cached(key)
+    return known or None
+
+
+def _begin_count(key: _View) -> Thread | None:
+    """Begin to count, unless this index is being counted or was a moment ago, or several others are being counted."""
+    with _counts_lock:
+        now = time.monotonic()
+        for index_id in [each for each, until in _not_counted_until.items() if until <= now]:
+            del _not_counted_until[index_id]
+        if key.index_id in _not_counted_until or list(_not_counted_until.values()).count(inf) >= MAX_COUNTS:
+            return None
+        thread = Thread(target=_count, args=(key,), name="metadata", daemon=True)
+        thread.start()
+        _not_counted_until[key.index_id] = inf
+        return thread
+
+
+def _count(key: _View) -> None:
+    began = time.monotonic()
+    try:
+        _warnings.get(key)
+    except Exception:  # such as Postgres that restarts: a later status counts again
+        log.warning("the types of metadata could not be counted", index_id=str(key.index_id), exc_info=True)
+    finally:
+        now = time.monotonic()
+        # changes may come one after the other, each with a new state
+        pause = PAUSE_SHARE * (now - began) if now - began > COUNT_SECONDS else 0
+        with _counts_lock:
+            _not_counted_until[key.index_id] = now + min(pause, MAX_PAUSE_SECONDS)
 
 
 def _warning(key: _View) -> str:
@@ -272,6 +340,9 @@ def _warning(key: _View) -> str:
 
 
 _warnings: LookupCache[_View, str] = LookupCache(_warning, AT_REST_SECONDS)
+#: Until when an index is not counted again, in seconds of the monotonic clock: while it is counted, infinity.
+_not_counted_until: dict[UUID, float] = {}
+_counts_lock = Lock()
 
 
 class _Counts:
@@ -320,7 +391,10 @@ def with_metadata(pool: Pool, hits: Sequence[AnyHit], view: MetadataView) -> lis
     stated = metadata.stated(pool, [hit.file_id for hit in hits], view.sources) if view.sources else {}
 
     def seen(hit: Hit) -> dict[str, Any] | None:
-        values = {**stated.get(hit.file_id, {}), **(hit.metadata or {}), **rules.set_at(hit.file_path)}
+        texts = stated.get(hit.file_id, {})
+        # a file may state thousands of keys that nobody asked for
+        own = {key: as_declared(texts[key], kind) for key, kind in view.declared.items() if key in texts}
+        values = {**own, **(hit.metadata or {}), **rules.set_at(hit.file_path)}
         return {key: value for key, value in values.items() if _is_typed(key, value, view.declared)} or None
 
     return [hit.model_copy(update={"metadata": seen(hit)}) for hit in hits]

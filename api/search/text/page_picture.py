@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 
+from api.http.sight import SeenIndex
 from schemas.errors import FileError, SourceError, SourceUnavailable
 from schemas.queries.search import Picture
 from worker.resources import Resources
 from worker.sandbox.requests import picture_of
 from worker.state.index import file_lookup
-from worker.state.index.tools import Index
 from worker.state.search.found_chunks import HitRow
 
 #: The type of files that have pictures.
 PDF = "pdf"
 
 
-def page_picture(resources: Resources, index: Index, row: HitRow) -> Picture | None:
+def page_picture(resources: Resources, index: SeenIndex, row: HitRow) -> Picture | None:
     """The first page of a chunk; None if its file has no pages, has changed, or cannot be drawn.
 
     Raises `SourceUnavailable`.

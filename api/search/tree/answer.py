@@ -10,6 +10,7 @@ from itertools import groupby
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.search.chunks.legs import embed, missing_vectors
 from api.search.pipeline import answer_by, cut
 from api.search.query.index_search import Findings, IndexSearch, ignore_step
@@ -21,7 +22,6 @@ from schemas.errors import Invalid, NoTree
 from schemas.queries.search import Answer, Query, Step
 from schemas.queries.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
 from worker.resources import Resources
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow
@@ -33,7 +33,7 @@ from worker.vectors import Vector
 def answer_by_tree(
     resources: Resources,
     tool_id: UUID,
-    index: Index,
+    index: SeenIndex,
     query: Query,
     *,
     disconnect: Disconnect,
@@ -87,7 +87,8 @@ def _find(tree: Tree, search: IndexSearch) -> Findings:
 
 def _walk(search: IndexSearch, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
     pool, query = search.resources.pool, search.request
-    forest = Forest(pool, search.store, search.index, tree, vectors, search.filters)
+    hidden = frozenset() if search.only is None else frozenset(views.hidden_summaries(pool, tree, list(search.only)))
+    forest = Forest(pool, search.store, search.index, tree, vectors, search.filters, hidden)
     if query.tree == "collapsed":
         return collapsed(forest, query.top_k, expand=query.expand_to_leaves)
     top = views.top_level(pool, tree)
@@ -120,7 +121,8 @@ def _hit(row: HitRow, leaf: LeafHit) -> TreeHit:
 
 
 def _summaries(search: IndexSearch, tree: Tree, found: Sequence[NearSummary]) -> list[SummaryHit]:
-    paths = views.paths(search.resources.pool, tree, [each.node.key for each in found])
+    files = None if search.only is None else list(search.only)
+    paths = views.paths(search.resources.pool, tree, [each.node.key for each in found], files)
     return [
         SummaryHit(
             node_id=each.node.id,

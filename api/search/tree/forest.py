@@ -31,7 +31,10 @@ class NearSummary:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A tree with its stores, and the vectors of the queries. The nearest of the queries counts."""
+    """A tree with its stores, and the vectors of the queries. The nearest of the queries counts.
+
+    The caller may not read `hidden` summaries, given by their keys: there is a hidden text below them.
+    """
 
     pool: Pool
     store: VectorStore
@@ -39,13 +42,16 @@ class Forest:
     tree: Tree
     queries: Sequence[Vector]
     filters: ResolvedFilters
+    hidden: frozenset[str] = frozenset()
 
     def near_leaves(self, limit: int) -> dict[UUID, float]:
         """Distances of the chunks nearest to the query that pass the filters."""
         return self._nearest(self.index.namespace, limit, self.filters.conditions)[0]
 
-    def near_summaries(self, limit: int, level: int | None = None) -> list[NearSummary]:
+    def near_summaries(self, limit: int, level: int | None = None, *, shown: bool = False) -> list[NearSummary]:
         """The live summaries nearest to the query, of all levels or of one, if a chunk that passes is below.
+
+        `shown`: only those that the caller may read.
 
         The store also has those of a build that is not complete, perhaps many more; it is asked again for deeper ones.
         """
@@ -56,6 +62,7 @@ class Forest:
         while True:
             distances, is_all = self._nearest(self.index.namespace + TREE, depth, conditions)
             found = self._passing(views.summaries(self.pool, self.tree, ids=list(distances)))
+            found = [node for node in found if not shown or node.key not in self.hidden]
             if is_all or len(found) >= limit or depth >= MAX_DEPTH:
                 return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
             depth = min(MAX_DEPTH, 8 * depth)
@@ -66,6 +73,10 @@ class Forest:
         found = self._passing(views.summaries(self.pool, self.tree, keys=keys))
         distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
+
+    def readable(self, found: Sequence[NearSummary]) -> list[NearSummary]:
+        """Those that the caller may read: a search walks through others, but shows none."""
+        return [each for each in found if each.node.key not in self.hidden]
 
     def _passing(self, nodes: Sequence[StoredSummary]) -> Sequence[StoredSummary]:
         if not self.filters.conditions:

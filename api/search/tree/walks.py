@@ -34,7 +34,7 @@ def collapsed(forest: Forest, top_k: int, *, expand: bool) -> FoundInTree:
     With `expand`, each summary is replaced by its leaves, and all leaves are ranked by their own nearness.
     """
     near = forest.near_leaves(max(MIN_DEPTH, 2 * top_k))
-    summaries = forest.near_summaries(top_k)
+    summaries = forest.near_summaries(top_k, shown=True)
     flat: list[tuple[float, str, UUID | NearSummary]] = [(d, str(id_), id_) for id_, d in near.items()]
     flat += [(each.distance, str(each.node.id), each) for each in summaries]
     # twice as many leaves: of some the row may be gone
@@ -100,8 +100,10 @@ def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: 
         for id_ in below.get(each.node.key, {}).values():
             first.setdefault(id_, each)
     ranked = sorted(distances.items(), key=lambda item: (item[1], str(item[0])))
-    leaves = [LeafHit(id_, _score(d), d, first[id_] if expand else None) for id_, d in ranked]
-    return FoundInTree(leaves, [] if expand else visited)
+    shown = forest.readable(chosen if expand else visited)
+    through = {each.node.key for each in shown} if expand else set[str]()
+    leaves = [LeafHit(id_, _score(d), d, first[id_] if first[id_].node.key in through else None) for id_, d in ranked]
+    return FoundInTree(leaves, [] if expand else shown)
 
 
 def _direct(id_: UUID, distance: float) -> LeafHit:

@@ -18,6 +18,8 @@ class Access(Model):
     projects: list[str]
     #: A service before scopes does not tell them.
     scopes: list[str] = Field(default_factory=list)
+    #: How many principals the caller acts for; None: it acts for itself.
+    principals: int | None = None
     flower_url: str | None
 
 
@@ -100,6 +102,8 @@ class Node(Model):
     updated_at: datetime
     url: str | None = None
     metadata: dict[str, Any] | None = None
+    acl: list[str] | None = None
+    withheld: bool = False
     content: Any = None
 
 

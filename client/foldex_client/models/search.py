@@ -219,10 +219,10 @@ class PlacedHit(Hit):
 
 
 class Coverage(Model):
-    """How much of the folder was searched."""
+    """How much of the folder was searched. The numbers are None if the caller may not read all files."""
 
-    indexed_files: int
-    total_files: int
+    indexed_files: int | None
+    total_files: int | None
     stale_files: int | None = None
     vector_share: float | None = None
 

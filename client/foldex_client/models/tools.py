@@ -102,7 +102,10 @@ class Tool(Model):
 
 
 class Status(Model):
-    """One index task. Counts of files and chunks describe the index as it is now."""
+    """One index task. Counts of files and chunks describe the index as it is now.
+
+    What tells of the files is None for a caller who may not read all of them.
+    """
 
     tool_id: str
     task_id: str
@@ -110,22 +113,22 @@ class Status(Model):
     status: str
     namespace: str
     folder_node_id: str | None
-    total_files: int
-    indexed_files: int
-    searchable_files: int = 0
-    skipped_files: int
-    failed_files: int
-    removed_files: int
-    held_removals: int
-    total_bytes: int
-    done_bytes: int
-    ignored: dict[str, int]
-    total_chunks: int
-    vector_chunks: int = 0
-    embedded_chunks: int
-    reused_chunks: int
-    tokens: int
-    progress: float
+    total_files: int | None
+    indexed_files: int | None
+    searchable_files: int | None = 0
+    skipped_files: int | None
+    failed_files: int | None
+    removed_files: int | None
+    held_removals: int | None
+    total_bytes: int | None
+    done_bytes: int | None
+    ignored: dict[str, int] | None
+    total_chunks: int | None
+    vector_chunks: int | None = 0
+    embedded_chunks: int | None
+    reused_chunks: int | None
+    tokens: int | None
+    progress: float | None
     eta_seconds: float | None
     words_eta_seconds: float | None = None
     listing: bool
@@ -144,12 +147,29 @@ class Status(Model):
         return self.finished_at is not None
 
     @property
-    def words_progress(self) -> float:
+    def done(self) -> str:
+        """`progress` as a part of a sentence, such as `, 68% done`; empty if it is not known."""
+        return "" if self.progress is None else f", {self.progress:.0%} done"
+
+    @property
+    def finished_files(self) -> int | None:
+        """Files that are indexed, skipped or failed."""
+        return _sum(self.indexed_files, self.skipped_files, self.failed_files)
+
+    @property
+    def words_progress(self) -> float | None:
         """The share of the listed files whose words are searchable, or never will be, from 0 to 1."""
         if self.searchable_at is not None:
             return 1.0
-        done = self.searchable_files + self.skipped_files + self.failed_files
+        done = _sum(self.searchable_files, self.skipped_files, self.failed_files)
+        if done is None or self.total_files is None:
+            return None
         return min(done / self.total_files, 1.0) if self.total_files else 0.0
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 class Placed(Model):

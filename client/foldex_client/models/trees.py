@@ -15,23 +15,26 @@ class TreeLevel(Model):
 
 
 class RaptorStatus(Model):
-    """The tree of summaries that answers, and its newest build."""
+    """The tree of summaries that answers, and its newest build.
+
+    What tells of the files is None for a caller who may not read all of them.
+    """
 
     has_index: bool
-    total_nodes: int
-    leaf_nodes: int
-    summary_nodes: int
-    max_level: int
-    levels: list[int]
-    nodes_by_level: list[TreeLevel]
+    total_nodes: int | None
+    leaf_nodes: int | None
+    summary_nodes: int | None
+    max_level: int | None
+    levels: list[int] | None
+    nodes_by_level: list[TreeLevel] | None
     last_build_time: datetime | None
     indexing_status: str
-    progress: float
-    stale: int
-    skipped: dict[str, int]
-    tokens_in: int
-    tokens_out: int
-    requests: int
+    progress: float | None
+    stale: int | None
+    skipped: dict[str, int] | None
+    tokens_in: int | None
+    tokens_out: int | None
+    requests: int | None
     method: str | None
     model: str | None
     warning: str | None
@@ -40,17 +43,20 @@ class RaptorStatus(Model):
 
 
 class RaptorEstimate(Model):
-    """What a build of a tree of summaries would cost. `usd` is None if the price is not known."""
+    """What a build of a tree of summaries would cost. `usd` is None if the price is not known.
 
-    leaves: int
-    summaries: int
-    requests: int
-    tokens_in: int
-    tokens_out: int
+    What tells of the files is None for a caller who may not read all of them.
+    """
+
+    leaves: int | None
+    summaries: int | None
+    requests: int | None
+    tokens_in: int | None
+    tokens_out: int | None
     usd: float | None
     model: str
     method: str
-    fits: bool
+    fits: bool | None
 
 
 class TreeNode(Model):

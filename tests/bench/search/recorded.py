@@ -16,18 +16,19 @@ from uuid import UUID
 import numpy as np
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex, seen
 from api.search.chunks.candidates import Candidate, RankedCandidates, fuse, rank_candidates, wanted_ids
 from api.search.chunks.legs import Ranking, defining_chunks, embed, run_legs
 from api.search.query.filters import resolve_filters
 from api.search.query.index_search import MIN_DEPTH, IndexSearch
 from api.search.rank.weights import Weights
+from schemas.content.acl import EVERYTHING
 from schemas.queries.search import Query
 from tests.bench.search.questions import Passage, Question
 from tests.service import PROJECT, Service
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import tools
-from worker.state.index.tools import Index
 from worker.state.search import found_chunks
 from worker.state.search.found_chunks import HitRow
 from worker.vectors import Vector
@@ -105,7 +106,7 @@ def _record(service: Service, tool: str, questions: Sequence[Question], depth: i
         index = tools.index_of_tool(resources.pool, UUID(tool))
         if index is None:
             raise LookupError(f"no tool {tool}")
-        recorded = [_legs(resources, index, question, depth) for question in questions]
+        recorded = [_legs(resources, seen(index, EVERYTHING), question, depth) for question in questions]
         ids = {id_ for each in recorded for ranking in each.rankings for id_ in ranking.ids}
         defining = {id_ for each in recorded for id_ in each.defining}
         rows = found_chunks.hits(resources.pool, index.id, ids | defining)
@@ -125,7 +126,7 @@ def _settings(service: Service) -> Settings:
     return Settings(**{name.lower(): value for name, value in service.env.items() if name in names and value})
 
 
-def _legs(resources: Resources, index: Index, question: Question, depth: int) -> Recorded:
+def _legs(resources: Resources, index: SeenIndex, question: Question, depth: int) -> Recorded:
     request = Query(query=question.query)
     store = resources.store_of(index)
     filters = resolve_filters(resources.pool, index, request.filters)

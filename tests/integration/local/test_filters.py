@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from psycopg.sql import SQL
 
+from api.http.sight import SeenIndex, seen
 from api.search.query import file_filter
 from api.search.query.filters import ResolvedFilters, resolve_filters
+from schemas.content.acl import EVERYTHING
 from schemas.queries.search import Filters
 from tests.service import Service
 from worker.resources import Resources
 from worker.state.index import tools
-from worker.state.index.tools import Index
 from worker.state.queries import load
 from worker.vectors import Leg
 
@@ -24,7 +25,7 @@ FILES = ("a.py", "b.PY", "c.md", "d", "sub/e.py", "sub/deep/f.py", "sub/deep/g.m
 
 
 @pytest.fixture(scope="module")
-def index(running: Service, resources: Resources, root: Path) -> Index:
+def index(running: Service, resources: Resources, root: Path) -> SeenIndex:
     for name in FILES:
         (root / "many" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "many" / name).write_text(f"chosen = {name!r}\n")
@@ -32,10 +33,10 @@ def index(running: Service, resources: Resources, root: Path) -> Index:
     running.wait(tool)
     found = tools.index_of_tool(resources.pool, UUID(tool))
     assert found is not None
-    return found
+    return seen(found, EVERYTHING)
 
 
-def passing(resources: Resources, index: Index, filters: ResolvedFilters) -> list[list[str]]:
+def passing(resources: Resources, index: SeenIndex, filters: ResolvedFilters) -> list[list[str]]:
     """The paths of the chunks that pass the filters in the store, and in Postgres."""
     store = resources.store_of(index)
     vector = np.ones(index.settings.embedder.dimensions, np.float32)
@@ -70,7 +71,7 @@ def passing(resources: Resources, index: Index, filters: ResolvedFilters) -> lis
 )
 def test_many_files_are_chosen_as_if_each_was_named(
     resources: Resources,
-    index: Index,
+    index: SeenIndex,
     monkeypatch: pytest.MonkeyPatch,
     filters: dict[str, Any],
     told: Any,

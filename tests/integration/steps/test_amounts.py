@@ -122,7 +122,7 @@ def test_a_level_is_filtered_by(site: Site) -> None:
 @pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])
 def test_many_chosen_files_are_told_by_their_folder(site: Site, number: int, is_told_shortly: bool) -> None:
     site.do(MORE_FILES, site.index.id, site.task, number)
-    chosen = select_files(site.pool, site.index, Filters(path="sub/**"), None)
+    chosen = select_files(site.pool, site.index, Filters(path="sub/**"), None, None)
     assert chosen is not None
     assert (chosen.folders, len(chosen.ids or ())) == ((["/sub"], 0) if is_told_shortly else (None, number))
 

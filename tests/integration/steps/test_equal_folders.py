@@ -21,6 +21,7 @@ from api.search.code import calls
 from api.search.grep.grep import grep
 from api.search.pipeline import answer_query
 from api.search.tree.answer import answer_by_tree
+from schemas.content.acl import EVERYTHING
 from schemas.content.source import AnySource, LocalSource
 from schemas.queries.across import Across
 from schemas.queries.grep import Grep
@@ -210,7 +211,7 @@ def test_several_tools_answer_the_same(builds: tuple[Build, Build]) -> None:
 
         def ask(build: Build, text: str = text) -> Any:
             request = Across(project_id=build.project, query=text, tool_ids=[build.tool], top_k=30)
-            found = search_across(build.resources, request, no_index, disconnect=Disconnect())
+            found = search_across(build.resources, request, no_index, EVERYTHING, disconnect=Disconnect())
             return found.model_dump(mode="json")
 
         compared(builds, ask)

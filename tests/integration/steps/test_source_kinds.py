@@ -13,10 +13,13 @@ from pydantic import Field, TypeAdapter
 
 import schemas.content.source
 from api.agents.folders import root_of
+from api.http.sight import seen
 from api.routes.sources import list_sources
 from api.routes.tools import wanted_index
 from api.search.across.paths import route_paths
+from api.search.across.readable import SeenTool
 from api.search.across.unindexed import uncovered_hits
+from schemas.content.acl import EVERYTHING
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source, parsed_source, source_at
 from schemas.errors import FileError, FilterMatchesNothing, FolderGone, Invalid
@@ -171,27 +174,30 @@ def test_most_of_its_files_are_not_removed_at_once(resources: Resources, shelf: 
 
 def test_a_path_finds_its_tool_or_its_text(resources: Resources, shelf: str) -> None:
     site = site_of(resources, shelf)
-    known = tools.searchable(resources.pool, site.project)
-    targets = route_paths(resources, site.project, [f"{SHELF}{shelf}/boats.txt"], known)
+    known = [
+        SeenTool(tool.tool_id, tool.name, seen(tool.index, EVERYTHING))
+        for tool in tools.searchable(resources.pool, site.project)
+    ]
+    targets = route_paths(resources, site.project, [f"{SHELF}{shelf}/boats.txt"], known, EVERYTHING)
     (route,) = targets.routes
     assert (route.tool.tool_id, route.id_paths) == (site.tool, frozenset(["/boats.txt"]))
     assert targets.uncovered == []
-    targets = route_paths(resources, site.project, [f"{SHELF}{shelf}"], [])
+    targets = route_paths(resources, site.project, [f"{SHELF}{shelf}"], [], EVERYTHING)
     assert targets.routes == []
     asked = SimpleNamespace(filters=Filters(), texts=["boats"], top_k=9)
     left = SimpleNamespace(event=SimpleNamespace(is_set=lambda: False), check=lambda: None)
     request, disconnect = cast(Any, asked), cast(Any, left)
     hits, _ = uncovered_hits(
-        resources, site.project, targets.uncovered, request, deadline=math.inf, disconnect=disconnect
+        resources, targets.readable, targets.uncovered, request, deadline=math.inf, disconnect=disconnect
     )
     assert [hit.file_id_path for hit in hits] == [f"{SHELF}{shelf}/boats.txt"]
     with pytest.raises(FilterMatchesNothing):
-        route_paths(resources, site.project, ["elsewhere://x"], known)
+        route_paths(resources, site.project, ["elsewhere://x"], known, EVERYTHING)
 
 
 def test_paths_of_other_kinds_are_found_beside_it(resources: Resources, shelf: str) -> None:
     folder = str(resources.home.parent)
-    (location,) = route_paths(resources, "p", [folder], []).uncovered
+    (location,) = route_paths(resources, "p", [folder], [], EVERYTHING).uncovered
     assert location.source == LocalSource(kind="local", path=folder)
 
 

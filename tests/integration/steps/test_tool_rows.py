@@ -278,6 +278,32 @@ def test_how_files_are_filtered_holds_while_another_index_is_built(resources: Re
     assert site.do("SELECT next_config FROM search_tool WHERE id = %s", site.tool) == [({**after, "chunk_size": 200},)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "meanwhile"),
+    [
+        (["properties"], ["front_matter", "sidecars"], ["front_matter"]),
+        (["properties", "sidecars"], ["front_matter"], ["front_matter", "sidecars"]),
+        (["sidecars"], [], ["sidecars"]),
+    ],
+)
+def test_sidecars_are_what_the_present_index_takes_them_for_until_the_switch(
+    resources: Resources, before: list[Any], after: list[Any], meanwhile: list[str]
+) -> None:
+    site = listed_site(resources)
+    tool_actions.change_config(site.pool, site.tool, ToolConfig(metadata_from=before), site.wanted())
+    for size in (300, 200):
+        change = ToolConfig(metadata_from=after, chunk_size=size)
+        tool_actions.change_config(site.pool, site.tool, change, site.wanted(max_file_bytes=5))
+        ((config, next_config),) = site.do("SELECT config, next_config FROM search_tool WHERE id = %s", site.tool)
+        assert config == {"metadata_from": meanwhile}
+        assert ToolConfig.model_validate(next_config) == change
+    # what a cancel does
+    tool_actions.cancel(site.pool, site.tool)
+    assert site.do("SELECT config, next_config FROM search_tool WHERE id = %s", site.tool) == [
+        ({"metadata_from": meanwhile}, None)
+    ]
+
+
 @pytest.mark.parametrize("next_config", [None, {"chunk_size": 128, "raptor": {"enabled": False}}])
 def test_what_is_set_for_a_derived_index_outlives_a_change_under_way(
     resources: Resources, next_config: dict[str, Any] | None

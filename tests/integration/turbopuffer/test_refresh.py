@@ -15,7 +15,9 @@ import orjson
 import pytest
 
 from api.http.disconnect import CallerLeft, Disconnect
+from api.http.sight import seen
 from api.search.query.refresh import refresh
+from schemas.content.acl import EVERYTHING
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.hold import Hold
 from tests.fakes.turbopuffer import FakeTurbopuffer
@@ -302,12 +304,12 @@ def test_waiting_has_an_end_and_is_for_nobody_who_left(
     with resources.pool:
         index = tools.index_of_tool(resources.pool, UUID(tool))
         assert index is not None
-        found, notes = refresh(resources, UUID(tool), index, "wait", disconnect=Disconnect())
+        found, notes = refresh(resources, UUID(tool), seen(index, EVERYTHING), "wait", disconnect=Disconnect())
         assert (found, [note.code for note in notes]) == (1, ["still_indexing"])
         gone = Disconnect()
         gone.event.set()
         with pytest.raises(CallerLeft):
-            refresh(resources, UUID(tool), index, "wait", disconnect=gone)
+            refresh(resources, UUID(tool), seen(index, EVERYTHING), "wait", disconnect=gone)
 
 
 def leave(running: Service, tool: str, body: dict[str, Any]) -> socket.socket:

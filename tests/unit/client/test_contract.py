@@ -271,7 +271,7 @@ def test_what_is_given_is_sent_under_its_name(name: str, run: Any) -> None:
             wired["queries"] = wired.pop("query")
         moved = {"path", "bucket", "prefix", "source"} if name in SHARED else {"files"}
         # it is JSON in a form and in an address
-        moved |= {"metadata"} if name == "nodes.upload" or "metadata" in sent.query else set()
+        moved |= {"metadata", "acl"} if name == "nodes.upload" else {"metadata"} & sent.query.keys()
         assert {key: values[key] for key in wired.keys() - moved} == {k: v for k, v in wired.items() if k not in moved}
 
 

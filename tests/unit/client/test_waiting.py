@@ -41,7 +41,7 @@ def tools(*names: str, cursor: str | None) -> httpx.Response:
 
 def test_a_wait_polls_with_growing_pauses_and_tells_each_status(new_client: NewClient, pauses: list[float]) -> None:
     client, _ = new_client(*[told("indexing", n / 60) for n in range(60)], told("ready", 1))
-    seen: list[float] = []
+    seen: list[float | None] = []
     ended = client.tools.wait("id", on_progress=lambda status: seen.append(status.progress))
     assert ended.status == "ready"
     assert seen == [*(n / 60 for n in range(60)), 1]

@@ -10,8 +10,8 @@ from schemas.errors import FilterMatchesNothing, FoldexError, StoreUnavailable
 
 STATUSES = {
     400: "url_too_long",
-    401: "unauthorized",
-    403: "scope_missing auth_required cross_site session_needed link_used",
+    401: "unauthorized token_invalid",
+    403: "scope_missing token_unusable auth_required cross_site session_needed link_used",
     404: "not_found",
     408: "body_too_slow",
     409: "conflict lease_lost too_many_tools last_admin_key",
@@ -28,7 +28,8 @@ STATUSES = {
     " text_key_missing",
     503: "source_unavailable embedding_unavailable rerank_unavailable llm_unavailable store_unavailable disk_full"
     " tool_slow too_many_connections server_busy search_busy estimate_busy slice_over source_busy"
-    " bodies_busy locked schema_behind release_behind vectors_elsewhere contents_elsewhere",
+    " bodies_busy locked schema_behind release_behind vectors_elsewhere contents_elsewhere"
+    " issuer_unavailable",
 }
 
 

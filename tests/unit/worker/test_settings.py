@@ -166,7 +166,8 @@ def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_are_few_settings() -> None:
     """Each is one that someone would plausibly set. What is not, is a constant of its module."""
-    assert len(Settings.model_fields) <= 60
+    # four of them say whose tokens are taken in place of keys, and no other can be told from these
+    assert len(Settings.model_fields) <= 64
 
 
 def test_what_needs_a_session_goes_past_a_pooler() -> None:

@@ -1,16 +1,16 @@
--- The content tree as the nodes source reads it; "created" is in microseconds since 1970.
+-- The content tree as the nodes source reads it.
 
 -- name: find_node
-SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
+SELECT id, id_path, name, type, size_bytes, version, :created AS created,
     (extract(epoch FROM updated_at) * 1000)::bigint AS mtime_ms
-FROM content_node
+FROM content_node n
 WHERE project_id = %(project_id)s AND id = %(node_id)s
 
 -- name: list_nodes
 -- A range of id_path instead of LIKE: an id may contain LIKE wildcards.
-SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
+SELECT id, id_path, name, type, size_bytes, version, :created AS created,
     (extract(epoch FROM updated_at) * 1000)::bigint AS mtime_ms
-FROM content_node
+FROM content_node n
 WHERE project_id = %(project_id)s AND id_path > %(after)s AND id_path < %(before)s AND type <> 'folder'
 ORDER BY id_path
 LIMIT %(page_size)s
@@ -18,7 +18,7 @@ LIMIT %(page_size)s
 -- name: list_below
 -- the same, at and below some nodes
 SELECT n.id, n.id_path, n.name, n.type, n.size_bytes, n.version,
-    (extract(epoch FROM n.created_at) * 1000000)::bigint AS created,
+    :created AS created,
     (extract(epoch FROM n.updated_at) * 1000)::bigint AS mtime_ms
 FROM unnest(%(tops)s::text[]) AS t (id_path)
 JOIN content_node n ON n.project_id = %(project_id)s AND n.id_path >= t.id_path AND n.id_path < t.id_path || '0'
@@ -42,14 +42,14 @@ WHERE project_id = %(project_id)s AND id = ANY(%(ids)s)
 -- JSON above the limit is not sent at all.
 SELECT type, object_key, octet_length(json::text) AS json_bytes, version,
     CASE WHEN octet_length(json::text) <= %(limit)s THEN json::text END AS json_text,
-    (extract(epoch FROM created_at) * 1000000)::bigint AS created
-FROM content_node AS node
+    :created AS created
+FROM content_node n
 WHERE project_id = %(project_id)s AND id = %(node_id)s
     -- it may have been moved out of the folder since it was listed
     AND EXISTS (
         SELECT 1 FROM content_node AS root
         WHERE root.project_id = %(project_id)s AND root.id = %(root_id)s
-            AND (root.id = node.id OR starts_with(node.id_path, root.id_path || '/'))
+            AND (root.id = n.id OR starts_with(n.id_path, root.id_path || '/'))
     )
 
 -- name: find_ignore_files

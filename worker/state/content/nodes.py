@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
+from uuid import UUID
 
 from psycopg import Connection, DataError
 from psycopg.errors import ProgramLimitExceeded
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from schemas.content.acl import EVERYTHING, Sight
 from schemas.content.node import Node
 from schemas.errors import Conflict, Invalid, NotFound
 from schemas.fields import HIDDEN
 from worker.formats.by_name import stated_type
+from worker.state.access import acl
 from worker.state.content import orphans
 from worker.state.index import changes, index_switch
-from worker.state.pool import Pool, again_if_locked
+from worker.state.pool import Pool, again_if_locked, autocommit
 from worker.state.queries import load
 
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
@@ -67,18 +70,19 @@ class NewNode:
     type: str
     url: str | None = None
     metadata: Mapping[str, object] | None = None
+    acl: Sequence[str] | None = None
 
 
-def get(pool: Pool, project_id: str, node_id: str) -> NodeRow:
+def get(pool: Pool, project_id: str, node_id: str, sight: Sight = EVERYTHING) -> NodeRow:
     """Return a node without its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
-        return _get(connection, project_id, node_id)
+        return _get(connection, project_id, node_id, sight=sight)
 
 
-def with_json(pool: Pool, project_id: str, node_id: str) -> NodeRow:
+def with_json(pool: Pool, project_id: str, node_id: str, sight: Sight = EVERYTHING) -> NodeRow:
     """Return a node with the text of its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
-        row = _get(connection, project_id, node_id, "with_json")
+        row = _get(connection, project_id, node_id, "with_json", sight)
         _shed(connection, row.size)
     return row
 
@@ -95,13 +99,20 @@ def is_json(pool: Pool, text: bytes) -> bool:
 
 
 def page(
-    pool: Pool, project_id: str, parent_id: str | None, *, after: tuple[str, str] | None, limit: int
+    pool: Pool,
+    project_id: str,
+    parent_id: str | None,
+    *,
+    after: tuple[str, str] | None,
+    limit: int,
+    sight: Sight = EVERYTHING,
 ) -> list[NodeRow]:
-    """List the nodes of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
+    """List what may be shown of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
     name, id_ = after or (None, None)
-    values = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_, "limit": limit}
+    place = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_}
+    values = {**place, **acl.admitting(sight), "limit": limit}
     with pool.connection() as connection:
-        folder_path(connection, project_id, parent_id)
+        folder_path(connection, project_id, parent_id, sight)
         # planned each time: a plan for every folder does not use the index
         return connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL["page"], values, prepare=False).fetchall()
 
@@ -122,8 +133,8 @@ def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
 
 
 @again_if_locked
-def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -> NodeRow:
-    """Insert a node.
+def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent, sight: Sight = EVERYTHING) -> NodeRow:
+    """Insert a node, and return it as a caller sees it.
 
     Raises `NotFound` for its parent, `Conflict` for its id, and `Invalid` for its depth or too much metadata.
     """
@@ -133,13 +144,13 @@ def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent) -
         _check_depth(len(path.encode()))
         _claim(connection, content.object_key)
         values = {**asdict(node), **asdict(content), "project_id": project_id, "id_path": path}
-        values["metadata"] = as_jsonb(node.metadata)
+        values |= {"metadata": as_jsonb(node.metadata), "own_acl": own_acl(connection, project_id, node.acl)}
         inserted = connection.execute(_SQL["insert"], values).fetchone()
         if inserted is None:
             raise Conflict(f"A node {node.id!r} already exists in this project; choose another id, or PATCH it.")
         note_sizes(connection, project_id, inserted)
         changes.nodes_changed(connection, project_id, [path])
-        row = _get(connection, project_id, node.id)
+        row = _get(connection, project_id, node.id, sight=sight)
         _shed(connection, row.size if content.json else 0)
     return row
 
@@ -167,6 +178,13 @@ class NodeMetadata:
     values: Mapping[str, object] | None
 
 
+@dataclass(frozen=True, slots=True)
+class NodeAcl:
+    """A node's new access list; None removes it."""
+
+    entries: Sequence[str] | None
+
+
 @again_if_locked
 def change(
     pool: Pool,
@@ -176,10 +194,12 @@ def change(
     content: StoredContent | None,
     link: NodeLink | None = None,
     metadata: NodeMetadata | None = None,
+    access: NodeAcl | None = None,
 ) -> str | None:
-    """Change a node's place, content, link and metadata, all at once. Returns the key of the object no longer needed.
+    """Change a node at once: its place, content, link, metadata and access list.
 
-    Raises `NotFound`, and `Invalid` for a place where the node cannot be, or for too much metadata.
+    Returns the key of the object that is no longer needed. Raises `NotFound`, and `Invalid` for a place where the node
+    cannot be, or for too much metadata.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -190,23 +210,55 @@ def change(
         if metadata is not None:
             values = {"project_id": project_id, "id": node_id, "metadata": as_jsonb(metadata.values)}
             connection.execute(_SQL["set_metadata"], values)
-        if metadata is not None or (place is not None and place.to_parent):
-            _inherit(connection, project_id, node_id)
+        if access is not None:
+            own = own_acl(connection, project_id, access.entries)
+            connection.execute(_SQL["set_acl"], {"project_id": project_id, "id": node_id, "own_acl": own})
+        moves = place is not None and place.to_parent
+        if metadata is not None or access is not None or moves:
+            _inherit(connection, project_id, node_id, revokes=access is not None or moves)
         unused = None if content is None else _set_content(connection, project_id, node_id, content)
         _shed(connection, len(content.json or "") if content is not None else 0)
     return unused
 
 
-def _inherit(connection: Connection[Any], project_id: str, node_id: str) -> None:
-    """Give a node and all below it the metadata of the folders above."""
+def _inherit(connection: Connection[Any], project_id: str, node_id: str, *, revokes: bool) -> None:
+    """Give a node and all below it the metadata and the access lists of the folders above."""
     largest = connection.execute(_SQL["inherit"], {"project_id": project_id, "id": node_id}).fetchone()
-    note_sizes(connection, project_id, largest or ())
+    size, has_other_list = largest or (0, False)
+    note_sizes(connection, project_id, [size], revokes=revokes or has_other_list)
 
 
-def note_sizes(connection: Connection[Any], project_id: str, sizes: Iterable[int | None]) -> None:
-    """Note a change of nodes that have so many bytes of metadata, with what their folders pass on; None: no metadata.
+def listed_projects(pool: Pool, tool_id: UUID | None) -> list[str]:
+    """Return the projects that have access lists: that of a tool, or all."""
+    with autocommit(pool) as connection:
+        return [project for (project,) in connection.execute(_SQL["listed_projects"], {"tool_id": tool_id})]
 
-    Raises `Invalid` if one has too many.
+
+def count(pool: Pool, project_id: str) -> int:
+    """Return how many nodes a project has."""
+    with autocommit(pool) as connection:
+        ((number,),) = connection.execute(_SQL["count_nodes"], {"project_id": project_id}).fetchall()
+    return int(number)
+
+
+@again_if_locked
+def misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
+    """Count the nodes whose access list is not their own or their folder's; with `repair`, give them that."""
+    with pool.connection() as connection:
+        if repair:
+            index_switch.lock_project(connection, project_id)
+        found = connection.execute(_SQL["misfiled"], {"project_id": project_id}).fetchall()
+        for (node_id,) in found if repair else ():
+            _inherit(connection, project_id, node_id, revokes=True)
+    return len(found)
+
+
+def note_sizes(
+    connection: Connection[Any], project_id: str, sizes: Iterable[int | None], *, revokes: bool = False
+) -> None:
+    """Note a change of nodes that have so many bytes of metadata, with what their folders pass on. See `note_change`.
+
+    None: a node has neither metadata nor an access list. Raises `Invalid` if one has too many.
     """
     known = [size for size in sizes if size is not None]
     if max(known, default=0) > MAX_WITH_INHERITED:
@@ -215,12 +267,12 @@ def note_sizes(connection: Connection[Any], project_id: str, sizes: Iterable[int
             "leave keys out."
         )
     if known:
-        note_metadata(connection, project_id)
+        acl.note_change(connection, project_id, revokes=revokes)
 
 
-def note_metadata(connection: Connection[Any], project_id: str) -> None:
-    """Let caches notice that metadata of a project's nodes changed."""
-    connection.execute(_SQL["note_metadata"], {"project_id": project_id})
+def own_acl(connection: Connection[Any], project_id: str, entries: Sequence[str] | None) -> int | None:
+    """An access list as its column has it."""
+    return None if entries is None else acl.class_of(connection, project_id, entries)
 
 
 def as_jsonb(metadata: Mapping[str, object] | None) -> Jsonb | None:
@@ -269,7 +321,7 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
         changes.nodes_changed(connection, project_id, [_affected(node)])
-        note_metadata(connection, project_id)
+        acl.note_change(connection, project_id, revokes=True)
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node.id_path}).fetchall()
         return [key for (key,) in rows]
 
@@ -286,11 +338,22 @@ def _shed(connection: Connection[Any], sent: int) -> None:
         connection.close()
 
 
-def _get(connection: Connection[Any], project_id: str, node_id: str, query: str = "without_json") -> NodeRow:
-    values = {"project_id": project_id, "id": node_id}
+def missing(project_id: str, node_id: str) -> NotFound:
+    """The error for a node that does not exist, or that must not be shown."""
+    return NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
+
+
+def _get(
+    connection: Connection[Any],
+    project_id: str,
+    node_id: str,
+    query: str = "without_json",
+    sight: Sight = EVERYTHING,
+) -> NodeRow:
+    values = {**acl.admitting(sight), "project_id": project_id, "id": node_id}
     row = connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL[query], values).fetchone()
     if row is None:
-        raise NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
+        raise missing(project_id, node_id)
     return row
 
 
@@ -304,11 +367,13 @@ def _check_depth(length: int) -> None:
         raise Invalid("The node would be nested too deep; use shorter ids or fewer levels of folders.")
 
 
-def folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
+def folder_path(connection: Connection[Any], project_id: str, folder_id: str | None, sight: Sight = EVERYTHING) -> str:
     """Return the ids down to a folder (None: the root). Raises `NotFound`, or `Invalid` if the node is not a folder."""
     if folder_id is None:
         return ""
-    folder = _get(connection, project_id, folder_id)
+    folder = _get(connection, project_id, folder_id, sight=sight)
+    if folder.withheld:
+        raise missing(project_id, folder_id)
     if folder.type != "folder":
         raise Invalid(f"The node {folder_id!r} is not a folder and cannot contain nodes; choose a folder as parent.")
     return folder.id_path

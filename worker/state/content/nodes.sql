@@ -1,13 +1,13 @@
 -- name: with_json
 -- as text: parsing it would take twenty times its size
 SELECT id, project_id, parent_id, id_path, name, type, json::text AS json_text, object_key, size_bytes AS size, version, created_at,
-       updated_at, url, metadata
-FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
+       updated_at, url, metadata, :acl_of_node
+FROM content_node n WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: without_json
 SELECT id, project_id, parent_id, id_path, name, type, object_key, size_bytes AS size, version, created_at, updated_at,
-       url, metadata
-FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
+       url, metadata, :acl_of_node
+FROM content_node n WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: check_json
 SELECT %(text)s::json IS NULL
@@ -15,20 +15,22 @@ SELECT %(text)s::json IS NULL
 -- name: page
 -- The prefix of the name comes first because the index holds only that.
 SELECT id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at, url
-FROM content_node
+FROM content_node n
 WHERE project_id = %(project_id)s
   AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
+  AND (%(admitting)s::text[] IS NULL OR :is_readable)
   AND (%(after_name)s::text IS NULL
        OR (left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C")
           > (left(%(after_name)s, 200), %(after_name)s, %(after_id)s))
 ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
 
 -- name: insert
+-- a trigger sets the effective list
 INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes, url, metadata,
-    all_metadata)
+    all_metadata, own_acl)
 VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s, %(url)s,
-    %(metadata)s, :with_inherited)
-ON CONFLICT DO NOTHING RETURNING octet_length(all_metadata::text)
+    %(metadata)s, :with_inherited, %(own_acl)s)
+ON CONFLICT DO NOTHING RETURNING :changed_size
 
 -- name: set_content
 UPDATE content_node
@@ -45,28 +47,42 @@ UPDATE content_node SET url = %(url)s, updated_at = now() WHERE project_id = %(p
 -- name: set_metadata
 UPDATE content_node SET metadata = %(metadata)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
 
+-- name: set_acl
+UPDATE content_node SET own_acl = %(own_acl)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
+
 -- name: inherit
--- Brings the values of a node and of all below it up to date. A process of an older release may have written any of
+-- Brings the values and the effective lists of a node and of all below it up to date. A process of an older release may have written any of
 -- them, so the walk does not end at one that stays the same.
 WITH RECURSIVE walked AS (
-    SELECT n.id, m.all_metadata
+    SELECT n.id, m.all_metadata, coalesce(n.own_acl, p.acl_class) AS acl_class, n.acl_class AS old_class
     FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
     CROSS JOIN LATERAL (SELECT nullif(coalesce(p.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
     WHERE n.project_id = %(project_id)s AND n.id = %(id)s
     UNION ALL
-    SELECT n.id, m.all_metadata
+    SELECT n.id, m.all_metadata, coalesce(n.own_acl, w.acl_class), n.acl_class
     FROM walked w JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = w.id
     CROSS JOIN LATERAL (SELECT nullif(coalesce(w.all_metadata, '{}') || coalesce(n.metadata, '{}'), '{}') AS all_metadata) m
 ), changed AS (
-    UPDATE content_node n SET all_metadata = w.all_metadata FROM walked w
-    WHERE n.project_id = %(project_id)s AND n.id = w.id AND n.all_metadata IS DISTINCT FROM w.all_metadata
-    RETURNING octet_length(n.all_metadata::text) AS size
+    UPDATE content_node n SET all_metadata = w.all_metadata, acl_class = w.acl_class FROM walked w
+    WHERE n.project_id = %(project_id)s AND n.id = w.id
+      AND (n.all_metadata, n.acl_class) IS DISTINCT FROM (w.all_metadata, w.acl_class)
+    RETURNING octet_length(n.all_metadata::text) AS size, w.old_class IS DISTINCT FROM w.acl_class AS has_other_list
 )
-SELECT coalesce(size, 0) FROM changed ORDER BY size DESC NULLS LAST LIMIT 1
+SELECT coalesce(max(size), 0), coalesce(bool_or(has_other_list), false) FROM changed
 
--- name: note_metadata
-INSERT INTO metadata_change AS m (project_id) VALUES (%(project_id)s)
-ON CONFLICT (project_id) DO UPDATE SET version = m.version + 1
+-- name: listed_projects
+SELECT DISTINCT project_id FROM acl_class
+WHERE %(tool_id)s::uuid IS NULL OR project_id = (SELECT s.project_id FROM search_tool s WHERE s.id = %(tool_id)s)
+ORDER BY project_id
+
+-- name: count_nodes
+SELECT count(*) FROM content_node WHERE project_id = %(project_id)s
+
+-- name: misfiled
+-- nodes without the list that their own or their folder's says, the topmost first; below one, all may be wrong
+SELECT n.id FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
+WHERE n.project_id = %(project_id)s AND n.acl_class IS DISTINCT FROM coalesce(n.own_acl, p.acl_class)
+ORDER BY length(n.id_path), n.id
 
 -- name: deepest_after_move
 -- bytes of the longest id_path after the move

@@ -12,6 +12,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from schemas.content.node import Refused
+from worker.state.access import acl
 from worker.state.content import nodes, orphans
 from worker.state.index import changes, index_switch
 from worker.state.pool import Pool, again_if_locked
@@ -63,6 +64,7 @@ class _UploadRow:
     size: int
     versions: int
     metadata: Jsonb | None = None
+    own_acl: int | None = None
 
     @property
     def is_too_deep(self) -> bool:
@@ -109,22 +111,25 @@ def save(
     received: Sequence[ReceivedFile],
     unused_keys: Sequence[str] = (),
     metadata: Mapping[str, object] | None = None,
+    access: Sequence[str] | None = None,
 ) -> tuple[list[SavedFile], list[str]]:
     """Save an upload. Returns what each file became, and the keys of objects that no node refers to.
 
     `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
-    exists gets a new version, and so does a name that occurs twice. Each file gets the `metadata`; None keeps what it
-    has. Raises `NotFound` for the folder, `Invalid` for it or for too much metadata, and `Conflict` if the upload took
-    so long that it was given up.
+    exists gets a new version, and so does a name that occurs twice. Each file gets the `metadata` and the list
+    `access`; None keeps what it has. Raises `NotFound` for the folder, `Invalid` for it or for too much metadata, and
+    `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         root = _UploadNode(parent_id, nodes.folder_path(connection, project_id, parent_id), "folder")
         tree = _UploadTree(connection, project_id, {(): root})
         _make_folders(tree, [file.path[:-1] for file in received])
-        saved, unused = _save_files(tree, received, metadata)
-        if metadata is not None:
-            nodes.note_metadata(connection, project_id)
+        own_acl = nodes.own_acl(connection, project_id, access)
+        saved, unused = _save_files(tree, received, metadata, own_acl)
+        revokes = own_acl is not None and any(file.node_id and not file.is_new for file in saved)
+        if metadata is not None or revokes:
+            acl.note_change(connection, project_id, revokes=revokes)
         written = {"project_id": project_id, "id_paths": tree.touched}
         sizes = connection.execute(_SQL["sizes"], written).fetchall()
         nodes.note_sizes(connection, project_id, [size for (size,) in sizes])
@@ -156,7 +161,10 @@ def _make_folders(tree: _UploadTree, folders: Iterable[Path]) -> None:
 
 
 def _save_files(
-    tree: _UploadTree, received: Sequence[ReceivedFile], metadata: Mapping[str, object] | None
+    tree: _UploadTree,
+    received: Sequence[ReceivedFile],
+    metadata: Mapping[str, object] | None,
+    own_acl: int | None,
 ) -> tuple[list[SavedFile], list[str]]:
     versions: dict[Path, list[int]] = defaultdict(list)
     for number, file in enumerate(received):
@@ -168,7 +176,7 @@ def _save_files(
         file, node = received[numbers[-1]], existing.get(path)
         refused = tree.missing.get(path[:-1]) or (Refused.IS_FOLDER if node and node.type == "folder" else None)
         row = None if refused else tree.row(path, node, file.type, file.key, file.size, len(numbers))
-        row = row and replace(row, metadata=None if metadata is None else Jsonb(dict(metadata)))
+        row = row and replace(row, metadata=None if metadata is None else Jsonb(dict(metadata)), own_acl=own_acl)
         if row and not node and row.is_too_deep:
             row, refused = None, Refused.TOO_DEEP
         if row and node:

@@ -18,9 +18,9 @@ ORDER BY w.place, (n.type = 'folder') = %(folder)s DESC, n.created_at, n.id
 
 -- name: insert
 INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, object_key, size_bytes, version, metadata,
-    all_metadata)
+    all_metadata, own_acl)
 VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(object_key)s, %(size)s, %(versions)s,
-    nullif(%(metadata)s::jsonb, '{}'), :with_inherited)
+    nullif(%(metadata)s::jsonb, '{}'), :with_inherited, %(own_acl)s)
 
 -- name: update
 -- if the name implies no type, a type that was set explicitly stays
@@ -28,9 +28,10 @@ UPDATE content_node
 SET json = NULL, object_key = %(object_key)s, size_bytes = %(size)s, version = version + %(versions)s, updated_at = now(),
     type = CASE WHEN %(type)s = 'file' THEN type ELSE %(type)s END,
     metadata = nullif(coalesce(%(metadata)s::jsonb, metadata), '{}'),
-    all_metadata = CASE WHEN %(metadata)s::jsonb IS NULL THEN all_metadata ELSE :with_inherited END
+    all_metadata = CASE WHEN %(metadata)s::jsonb IS NULL THEN all_metadata ELSE :with_inherited END,
+    own_acl = coalesce(%(own_acl)s, own_acl)
 WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: sizes
--- bytes of the metadata of some nodes
-SELECT octet_length(all_metadata::text) FROM content_node WHERE project_id = %(project_id)s AND id_path = ANY (%(id_paths)s)
+-- see `note_sizes`
+SELECT :changed_size FROM content_node WHERE project_id = %(project_id)s AND id_path = ANY (%(id_paths)s)

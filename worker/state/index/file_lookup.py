@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +13,7 @@ from schemas.status import FileStatus, Reason
 from schemas.tool import File
 from worker.state.index.files import MAX_PATH
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import load, only_of
 
 _SQL = load("index/files")
 
@@ -101,10 +101,11 @@ def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
         return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]
 
 
-def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:
-    """Return types and languages of the files with live chunks, the most frequent first."""
+def kinds(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) -> tuple[list[str], list[str]]:
+    """Return types and languages of the files with live chunks, the most frequent first; `only` of some files."""
+    values = {"index_id": index_id, "only": only_of(only)}
     with autocommit(pool) as connection:
-        rows = connection.execute(_SQL["kinds"], {"index_id": index_id}).fetchall()
+        rows = connection.execute(_SQL["kinds"], values).fetchall()
     return list(dict.fromkeys(type_ for type_, _ in rows)), list(dict.fromkeys(name for _, name in rows if name))
 
 

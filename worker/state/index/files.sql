@@ -34,6 +34,7 @@ WITH known AS MATERIALIZED (
             AND (f.path, f.id_path, f.stamp, f.code_version)
                 = (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
             AND excluded.listed_reason IS NULL,
+        live_stamp = coalesce(f.live_stamp, f.stamp),
         task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
         listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
     -- a worker may have claimed the file meanwhile
@@ -48,7 +49,7 @@ JOIN search_index_file f ON f.id = l.id AND f.stamp = l.stamp
 WHERE :has_words OR f.status = 'skipped'
 
 -- name: vanished
-SELECT f.id, f.key, f.live_fingerprint IS NOT NULL AS is_live FROM search_index_file f
+SELECT f.id, f.key, :has_live AS is_live FROM search_index_file f
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
@@ -81,22 +82,22 @@ WITH folders AS MATERIALIZED (
               substring(f.key FROM 1 FOR position('\x2fff00'::bytea IN f.key) - 1), 'UTF8') || '/', 1) END, '/')
           && ARRAY (SELECT id FROM folders)
 )
-SELECT f.id, f.key, f.live_fingerprint IS NOT NULL AS is_live FROM listed JOIN search_index_file f USING (id)
+SELECT f.id, f.key, :has_live AS is_live FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 ORDER BY f.key
 
 -- name: count_live
-SELECT count(*) FROM search_index_file
-WHERE index_id = %(index_id)s AND status <> 'removed' AND live_fingerprint IS NOT NULL
+SELECT count(*) FROM search_index_file f
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :has_live
 
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS files,
        count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept AND f.is_live) AS live,
        count(*) FILTER (WHERE f.is_live) AS all_live
 FROM (
-    SELECT f.id, f.live_fingerprint IS NOT NULL AS is_live, :is_unlisted AS kept
+    SELECT f.id, :has_live AS is_live, :is_unlisted AS kept
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
@@ -107,7 +108,7 @@ WHERE t.id = %(task_id)s AND NOT EXISTS (SELECT FROM search_index_listing l WHER
 -- name: note_missing
 -- files whose removal is held, among those of an index that a listing lacks; `ids` are the only ones that may be
 UPDATE search_index_file f SET missing = true
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND f.live_fingerprint IS NOT NULL AND NOT f.missing
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :has_live AND NOT f.missing
   AND (%(ids)s::uuid[] IS NULL OR f.id = ANY (%(ids)s))
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
@@ -122,7 +123,7 @@ WHERE f.index_id = %(index_id)s AND f.missing
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', task_id = %(task_id)s, awaits_vectors = false, :set_pending
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND (NOT %(keep_live)s OR f.live_fingerprint IS NULL)
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND NOT (%(keep_live)s AND :has_live)
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 
@@ -248,6 +249,7 @@ WITH before AS (
         -- if the file failed, a patch that an earlier claim sent may still arrive
         patch_pending = f.patch_pending AND o.status = 'failed',
         live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
+        live_stamp = CASE WHEN o.status = 'failed' THEN f.live_stamp ELSE o.stamp END,
         live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
         live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
         live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
@@ -376,5 +378,6 @@ SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id = ANY (%(ids)s::uuid[]) OR node_id = ANY (%(names)s))
 
 -- name: kinds
-SELECT type, language FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND type IS NOT NULL
+SELECT type, language FROM search_index_file f
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND type IS NOT NULL AND :is_selected
 GROUP BY type, language ORDER BY count(*) DESC, type, language

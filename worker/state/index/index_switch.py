@@ -35,6 +35,8 @@ class LockedTool:
     next_identity: str | None
     #: The config, or the one that a change under way leads to.
     wanted_config: Mapping[str, object]
+    #: Whether it takes metadata from sidecars now.
+    has_sidecars: bool
     #: Whether the work of the index's open task was stopped, and the task has not ended yet.
     is_stopping: bool
 

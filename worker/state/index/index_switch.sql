@@ -21,7 +21,8 @@ SELECT FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED
 -- name: lock_tool
 -- includes the tool's row, which a due schedule locks before it notes a change of the index
 SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity,
-       coalesce(s.next_config, s.config) AS wanted_config, EXISTS (
+       coalesce(s.next_config, s.config) AS wanted_config,
+       coalesce(s.config -> 'metadata_from' ? 'sidecars', false) AS has_sidecars, EXISTS (
            SELECT FROM search_index_task t WHERE t.id = i.stopping AND t.status IN :open) AS is_stopping
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
 WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s

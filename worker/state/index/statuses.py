@@ -19,6 +19,9 @@ _SQL = load("index/statuses")
 class TaskOfTool(Status):
     """A task with its own warning, and what the remaining time and the other warnings of a status are made of."""
 
+    # a row has its counts, and what is estimated by them comes later
+    total_chunks: int
+    embedded_chunks: int
     eta_seconds: float | None = None
     words_eta_seconds: float | None = None
     project_id: Annotated[str, HIDDEN]
@@ -46,6 +49,8 @@ class TaskOfTool(Status):
     image_ms: Annotated[int, HIDDEN]
     #: Live chunks whose vector is due.
     vectors_due: Annotated[int, HIDDEN]
+    #: Whether some callers may not read all files.
+    may_hide: Annotated[bool, HIDDEN]
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> TaskOfTool | None:

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from schemas.errors import NotFound
 from schemas.status import TaskKind
 from schemas.tool import ToolConfig
+from worker.state.access import acl
 from worker.state.index import changes, index_switch, tasks, tools
 from worker.state.index.index_switch import LockedTool
 from worker.state.index.tasks import RetryTask
@@ -151,18 +152,20 @@ def change_config(
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
-    What `AT_ONCE` names holds at once in any case. Returns the task to send, if one was
+    What `AT_ONCE` names holds at once in any case, except for sidecars. Returns the task to send, if one was
     started. An index being built for an earlier change is given up. Raises `NotFound`, and `ConfigChanged` if the last
     wanted config is not `base`.
     """
     stored = tools.stored(config)
-    values = {"tool_id": tool_id, "config": stored}
+    values: dict[str, object] = {"tool_id": tool_id, "config": stored}
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         if base is not None and base != ToolConfig.model_validate(tool.wanted_config):
             raise ConfigChanged
+        values |= {"at_once": AT_ONCE, "now": _at_once(tool, config)}
+        acl.note_rules(connection, new_index.project_id, config.metadata_view.lists)
         if new_index.identity == tool.next_identity:
-            connection.execute(_SQL["set_next_config"], {**values, "at_once": AT_ONCE})
+            connection.execute(_SQL["set_next_config"], values)
             return None
         if new_index.identity == tool.identity:
             if config.auto_reindex:
@@ -171,8 +174,17 @@ def change_config(
             index_switch.end_update(connection, tool)
             return None
         task_id = _build(connection, tool, new_index, stored)
-        connection.execute(_SQL["set_next_config"], {**values, "at_once": AT_ONCE})
+        connection.execute(_SQL["set_next_config"], values)
         return task_id
+
+
+def _at_once(tool: LockedTool, config: ToolConfig) -> Jsonb:
+    """The part of a config that holds at once. An index is made for sidecars or not, so these wait for the switch."""
+    sources: list[str] = [source for source in dict.fromkeys(config.metadata_from) if source != "sidecars"]
+    if tool.has_sidecars:
+        sources.append("sidecars")
+    now = config.model_copy(update={"metadata_from": sources})
+    return Jsonb(now.model_dump(exclude_defaults=True, include={*AT_ONCE}))
 
 
 def _build(connection: Connection[Any], tool: LockedTool, new_index: NewIndex, config: Jsonb) -> UUID | None:

@@ -29,6 +29,7 @@ from schemas.release import RELEASE
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, Tool, ToolConfig
 from worker.formats.by_name import plain_type
+from worker.state.access import acl
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
@@ -52,7 +53,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A folder embedded one way. `url_template` and `metadata` are of the tool by which it was found, not its own."""
+    """A folder embedded one way. `url_template`, `metadata` and `tool_id` are of the tool by which it was found."""
 
     id: UUID
     project_id: str
@@ -67,6 +68,7 @@ class Index:
     text_key: str | None = None
     url_template: str | None = None
     metadata: MetadataView = PLAIN
+    tool_id: UUID | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))
@@ -254,18 +256,11 @@ def _insert(
         )
     tool_id = uuid4()
     index_id, is_new = find_or_make(connection, new_index)
-    connection.execute(
-        _SQL["insert_tool"],
-        {
-            "id": tool_id,
-            "project_id": new_index.project_id,
-            "name": name,
-            "index_id": index_id,
-            "node_id": new_index.source.content_node,
-            "source": Jsonb(new_index.source.model_dump()),
-            "config": stored(config),
-        },
-    )
+    values = {"id": tool_id, "project_id": new_index.project_id, "name": name, "config": stored(config)}
+    source = {"node_id": new_index.source.content_node, "source": Jsonb(new_index.source.model_dump())}
+    connection.execute(_SQL["insert_tool"], {**values, **source, "index_id": index_id})
+    if lists := config.metadata_view.lists:
+        acl.note_rules(connection, new_index.project_id, lists)
     task_id = tasks.create(
         connection,
         tool_id=tool_id,

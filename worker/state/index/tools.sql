@@ -52,7 +52,7 @@ VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s,
 
 -- name: tools
 SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.update_error,
-       i.namespace, (i.settings -> 'embedder') || jsonb_build_object('index_id', i.id, 'model_reason', i.settings -> 'model_reason') AS index, :shown_status AS task,
+       i.namespace, (i.settings -> 'embedder') || jsonb_build_object('index_id', i.id, 'model_reason', i.settings -> 'model_reason') AS index, :shown_status AS task, :may_hide AS may_hide,
        CASE WHEN n.id IS NOT NULL THEN jsonb_build_object(
            'config', s.next_config, 'namespace', n.namespace,
            'index', (n.settings -> 'embedder') || jsonb_build_object('index_id', n.id, 'model_reason', n.settings -> 'model_reason'),
@@ -83,11 +83,11 @@ WHERE bytes <= %(most_bytes)s
 SELECT :index_columns FROM search_index i WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 
 -- name: index_of_tool
-SELECT :index_columns, s.config ->> 'url_template' AS url_template, :metadata_view AS metadata
+SELECT :index_columns, s.config ->> 'url_template' AS url_template, :metadata_view AS metadata, s.id AS tool_id
 FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
 -- name: searchable
-SELECT s.id, s.name, :index_columns, s.config ->> 'url_template', :metadata_view
+SELECT s.id, s.name, :index_columns, s.config ->> 'url_template', :metadata_view, s.id
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
 ORDER BY s.created_at DESC, s.id
@@ -136,9 +136,7 @@ SELECT index_id FROM search_tool WHERE id = %(tool_id)s
 -- name: set_next_config
 -- what says how files are filtered by metadata holds at once: it needs no other index
 UPDATE search_tool
-SET next_config = %(config)s, updated_at = now(), config = config - %(at_once)s::text[] || (
-    SELECT coalesce(jsonb_object_agg(c.key, c.value), '{}') FROM jsonb_each(%(config)s::jsonb) c
-    WHERE c.key = ANY (%(at_once)s))
+SET next_config = %(config)s, updated_at = now(), config = config - %(at_once)s::text[] || %(now)s::jsonb
 WHERE id = %(tool_id)s
 
 -- name: project_tools
@@ -161,6 +159,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('embedding_cache ' || %(project_id
 WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),
      turns AS (DELETE FROM project_turn WHERE project_id = %(project_id)s),
      changed AS (DELETE FROM metadata_change WHERE project_id = %(project_id)s),
+     lists AS (DELETE FROM acl_class WHERE project_id = %(project_id)s),
      granted AS (DELETE FROM source_grant WHERE project_id = %(project_id)s),
      cached AS (DELETE FROM embedding_cache WHERE project_id = %(project_id)s),
      gone AS (DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key)

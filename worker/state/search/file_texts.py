@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from schemas.content.document import SourceEntry
 from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load
+from worker.state.queries import is_true, load, only_of
 from worker.state.search.snippets import TextRow
 
 #: Bytes of files whose text is held in memory at a time.
@@ -143,10 +143,11 @@ def read_unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterato
         values |= {"after_path": path, "after_id": file.id}
 
 
-def waiting(pool: Pool, index_id: UUID) -> WaitingFiles:
-    """Return what a search of the index cannot find by words yet."""
+def waiting(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) -> WaitingFiles:
+    """Return what a search of the index, or `only` of some of its files, cannot find by words yet."""
+    values = {"index_id": index_id, "most": _MOST_LOOKED_AT, "only": only_of(only)}
     with autocommit(pool) as connection:
-        row = connection.execute(_SQL["waiting"], {"index_id": index_id, "most": _MOST_LOOKED_AT}).fetchone()
+        row = connection.execute(_SQL["waiting"], values).fetchone()
         return WaitingFiles(*row) if row else WaitingFiles(is_listing=True, is_first=True, are_some=False)
 
 

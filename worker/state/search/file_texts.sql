@@ -35,8 +35,10 @@ SELECT coalesce(bool_and(NOT listing), false) FROM (SELECT listing FROM :newest_
 -- have no live text. The first of its files are looked at, in the order of an index.
 SELECT finished_at IS NULL AND listing, kind = 'create', finished_at IS NULL AND (
     EXISTS (SELECT FROM (
-        SELECT work, live_chunks FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending'
+        SELECT work, live_chunks FROM search_index_file f
+        WHERE index_id = %(index_id)s AND status = 'pending' AND :is_selected
         ORDER BY size_bytes, id LIMIT %(most)s) f WHERE f.work <> 'remove' AND f.live_chunks = 0)
-    OR EXISTS (SELECT FROM search_index_file
-               WHERE index_id = %(index_id)s AND status = 'indexing' AND work <> 'remove' AND live_chunks = 0))
+    OR EXISTS (SELECT FROM search_index_file f
+               WHERE index_id = %(index_id)s AND status = 'indexing' AND work <> 'remove' AND live_chunks = 0
+                 AND :is_selected))
 FROM (SELECT * FROM :newest_task) t

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from worker.reading import applied, as_read, full
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load, storable, text_array
+from worker.state.queries import is_true, load, only_of, storable, text_array
 from worker.state.search.snippets import TextRow
 
 _SQL = load("search/found_chunks")
@@ -102,6 +102,11 @@ def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
         return dict(connection.execute(_SQL["versions"], values).fetchall())
 
 
+def is_without_lists(version: str) -> bool:
+    """Whether the project had no access list at all when this version of a row was read."""
+    return not version.endswith(" lists")
+
+
 def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
     """Return the files of live chunks; ids without a live row are omitted."""
     values = {"ids": text_array(ids), "index_id": index_id}
@@ -125,10 +130,10 @@ def _normal_reading(type_: str | None, text: str) -> str:
     return " ".join(applied(text, full(type_, text)).lower().split())
 
 
-def any_live(pool: Pool, index_id: UUID) -> bool:
-    """Whether any text of the index can be found."""
+def any_live(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) -> bool:
+    """Whether any text of the index, or `only` of some of its files, can be found."""
     with autocommit(pool) as connection:
-        return is_true(connection, _SQL["any_live"], {"index_id": index_id})
+        return is_true(connection, _SQL["any_live"], {"index_id": index_id, "only": only_of(only)})
 
 
 def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:

@@ -1,18 +1,18 @@
 -- name: hits
-SELECT c.id::text AS chunk_id, :hit_version AS version, :hit_columns
+SELECT c.id::text AS chunk_id, :version_with_lists AS version, :hit_columns
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 
 -- name: newer_hits
 -- as `hits`, but chunks whose version is known have nothing else
-SELECT c.id::text AS chunk_id, :hit_version AS version, h.*
+SELECT c.id::text AS chunk_id, :version_with_lists AS version, h.*
 FROM unnest(%(ids)s::uuid[], %(known)s::text[]) AS k (id, version)
 JOIN chunk c ON c.id = k.id JOIN search_index_file f ON f.id = c.file_id :node_of_file
-LEFT JOIN LATERAL (SELECT :hit_columns) h ON :hit_version IS DISTINCT FROM k.version
+LEFT JOIN LATERAL (SELECT :hit_columns) h ON :version_with_lists IS DISTINCT FROM k.version
 WHERE c.index_id = %(index_id)s AND c.live
 
 -- name: versions
-SELECT c.id::text, :hit_version
+SELECT c.id::text, :version_with_lists
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 
@@ -29,7 +29,7 @@ WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
   AND (written OR chunk_text ~ '\\[^ ]|&#?\w+;|<r|\{\w+\}\w|%%(25|u|[2-9A-Fa-f])|xn--|=([89A-F?]|\r?\n)|\w"[-\w=~|]')
 
 -- name: any_live
-SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
+SELECT EXISTS (SELECT FROM search_index_file f WHERE index_id = %(index_id)s AND live_chunks > 0 AND :is_selected)
 
 -- name: containing_lines
 SELECT c.id::text

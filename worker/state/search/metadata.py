@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,7 @@ _SQL = load("search/metadata")
 class Held:
     """Values of some keys in their order, None for no value, and the listed files that have them.
 
+    A value that a file states, and no node, is `{"stated": value}`: its type is not yet the declared one.
     `path` is set if rules need it. `node_ids` are the `file_node_id` of files with live chunks.
     """
 
@@ -55,13 +56,15 @@ def state(pool: Pool, index_id: UUID) -> MetadataState:
         return cursor.execute(_SQL["state"], {"index_id": index_id}).fetchone() or MetadataState(0, None, None)
 
 
-def files_by_values(pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView) -> Iterator[Held]:
-    """Yield the distinct combinations of values of these keys, each with its files.
+def files_by_values(
+    pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView, only: Collection[UUID] | None = None
+) -> Iterator[Held]:
+    """Yield the distinct combinations of values of these keys, each with its files, or those of them that are `only`.
 
     If rules decide by path, each path comes with its own values.
     """
     values: dict[str, object] = {"index_id": index_id, "keys": list(keys), "by_path": bool(view.rules)}
-    values["sources"] = list(view.sources)
+    values |= {"sources": list(view.sources), "only": None if only is None else list(only)}
     # the values of all files together may be larger than the memory
     with pool.connection() as connection, connection.cursor(name="values") as cursor:
         cursor.itersize = _BATCH_ROWS

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from schemas.content.document import CodeDefinition, CodeReference
 from schemas.fields import HIDDEN
 from schemas.queries.symbol import Symbol, Use
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import is_true, load
+from worker.state.queries import is_true, load, only_of, prepare_for
 
 _SQL = load("search/symbols")
 
@@ -184,16 +184,15 @@ def outline(
 
 
 def _rows(pool: Pool, row: type[_Row], query: str, values: Mapping[str, object]) -> list[_Row]:
-    # planned each time for a selection: a plan for any of them compares each row with all its files
-    prepare = None if values["only"] is None else False
+    prepare = prepare_for(values["only"])
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(row)).execute(_SQL[query], values, prepare=prepare).fetchall()
 
 
-def has_path(pool: Pool, index_id: UUID, path: str) -> bool:
-    """Whether a file of the index has this path, or is below it."""
+def has_path(pool: Pool, index_id: UUID, path: str, only: Collection[UUID] | None) -> bool:
+    """Whether a file of the index has this path, or is below it; `only` one of these."""
     with pool.connection() as connection:
-        return is_true(connection, _SQL["has_path"], {"index_id": index_id, "path": path})
+        return is_true(connection, _SQL["has_path"], {"index_id": index_id, "path": path, "only": only_of(only)})
 
 
 def references(
@@ -232,8 +231,12 @@ def references(
     return _rows(pool, UseRow, "references", values)
 
 
-def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
-    """Return (file, first line, last line, name, kind) of up to 50 definitions; the names take turns.
+def find_named(
+    pool: Pool, index_id: UUID, names: Sequence[str], only: Collection[UUID] | None = None
+) -> list[tuple[UUID, int, int, str, str]]:
+    """Return (file, first line, last line, name, kind) of up to 50 definitions, `only` of some files.
+
+    The names take turns.
 
     For each name, exact spellings are preferred to another case. A name may be qualified (`Foo.run`, `Foo::run`,
     `Foo/run`): then definitions in that scope are preferred to any others, because `json` in `json.loads` may be a
@@ -245,30 +248,34 @@ def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[U
         "names": [name for _, name in qualified_names],
         "scopes": [scope for scope, _ in qualified_names],
     }
-    values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED}
+    values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED, "only": only_of(only)}
     with autocommit(pool) as connection:
-        return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
+        return list(dict.fromkeys(connection.execute(_SQL["named"], values, prepare=prepare_for(only))))
 
 
-def holding(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[UUID]:
+def holding(pool: Pool, index_id: UUID, names: Sequence[str], only: Collection[UUID] | None = None) -> list[UUID]:
     """Return chunks that contain the start of a definition of one of the names, but have another name or none.
 
     At most 1000, from the first 2000 definitions, which the names share.
     """
-    return _starting_chunks(pool, index_id, names, None)
+    return _starting_chunks(pool, index_id, names, None, only)
 
 
-def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
+def holding_scope(pool: Pool, index_id: UUID, path: str, only: Collection[UUID] | None = None) -> list[UUID]:
     """Return chunks that contain the start of the definition with this path ("outer/inner"), limited like `holding`."""
     scope, _, name = path.rpartition("/")
-    return _starting_chunks(pool, index_id, [name], scope)
+    return _starting_chunks(pool, index_id, [name], scope, only)
 
 
-def _starting_chunks(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
+def _starting_chunks(
+    pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None, only: Collection[UUID] | None
+) -> list[UUID]:
     considered = max(1, MAX_CONSIDERED // len(names))
-    values = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
+    values: dict[str, object] = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
+    values |= {"limit": _MAX_HOLDING, "only": only_of(only)}
     with autocommit(pool) as connection:
-        return [id_ for (id_,) in connection.execute(_SQL["starting_chunks"], {**values, "limit": _MAX_HOLDING})]
+        found = connection.execute(_SQL["starting_chunks"], values, prepare=prepare_for(only))
+        return [id_ for (id_,) in found]
 
 
 def qualified(name: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ WHERE f.index_id = %(index_id)s AND :is_selected
 ORDER BY f.path, f.id_path, s.file_id, s.number LIMIT %(limit)s
 
 -- name: has_path
-SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status <> 'removed'
+SELECT EXISTS (SELECT FROM search_index_file f WHERE index_id = %(index_id)s AND status <> 'removed' AND :is_selected
                AND (path = %(path)s OR starts_with(path, %(path)s || '/')))
 
 -- name: references
@@ -44,7 +44,8 @@ FROM (
     SELECT file_id, name, kind, scope, line, number FROM symbol_reference
     WHERE index_id = %(index_id)s AND (%(name)s::text IS NULL OR name = (
         -- a call has only the last part of a qualified name, an import of a module has all of it
-        SELECT CASE WHEN EXISTS (SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s)
+        SELECT CASE WHEN EXISTS (
+            SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s AND :is_of_selected)
                THEN %(name)s::text ELSE %(last)s::text END))
     UNION ALL
     -- no file has as many uses as stand before these
@@ -71,11 +72,11 @@ WITH asked AS (
     FROM asked a CROSS JOIN LATERAL (
         -- separately, because those in scope may be few among thousands
         (SELECT *, true AS in_scope FROM symbol
-         WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
+         WHERE index_id = %(index_id)s AND :is_of_selected AND lower(name) = lower(a.name COLLATE "C")
            AND a.scope <> '' AND starts_with(reverse('/' || scope), reverse('/' || a.scope))
          ORDER BY file_id, number LIMIT %(considered)s)
         UNION ALL
-        (SELECT *, false FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
+        (SELECT *, false FROM symbol WHERE index_id = %(index_id)s AND :is_of_selected AND lower(name) = lower(a.name COLLATE "C")
          ORDER BY file_id, number LIMIT %(considered)s)) s
 )
 SELECT file_id, start_line, end_line, name, kind FROM (
@@ -90,6 +91,7 @@ SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)
 CROSS JOIN LATERAL (
     SELECT file_id, start_line FROM symbol s
     WHERE s.index_id = %(index_id)s AND s.name = a.name AND (%(scope)s::text IS NULL OR s.scope = %(scope)s)
+      AND :is_of_selected
     ORDER BY s.file_id, s.number LIMIT %(considered)s) d
 JOIN chunk c ON c.file_id = d.file_id AND c.live AND d.start_line BETWEEN c.start_line AND c.end_line
 WHERE %(scope)s::text IS NOT NULL OR c.symbol IS DISTINCT FROM a.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -127,36 +127,58 @@ def page(
     *,
     level: int | None,
     parent: UUID | None,
+    files: Sequence[UUID] | None = None,
     after: tuple[int, UUID] | None,
     limit: int,
 ) -> list[ShownNode]:
-    """List nodes from the top down: those of a level, below a parent, or all summaries."""
+    """List nodes from the top down: those of a level, below a parent, or all summaries.
+
+    With `files`, only texts of these files, and summaries of nothing but such texts.
+    """
     keys: list[str] | None = None
+    shown = _ShownPart(files, [] if files is None else hidden_summaries(pool, tree, files))
     if parent is not None:
         above = _node(pool, tree, parent)
-        if above is None or (level is not None and level != above[0] - 1):
+        if above is None or above[2] in shown.hidden or (level is not None and level != above[0] - 1):
             return []
         level, keys = above[0] - 1, above[1]
     after_level, after_id = after or (None, None)
     values: dict[str, object] = {"tree_id": tree.id, "index_id": tree.index_id, "level": level, "keys": keys}
-    values |= {"after_level": after_level, "after_id": after_id, "limit": limit}
+    values |= shown._asdict() | {"after_level": after_level, "after_id": after_id, "limit": limit}
     with pool.connection() as connection:
         query = _SQL["leaf_page" if level == 0 else "page"]
         rows = connection.cursor(row_factory=class_row(StoredSummary)).execute(query, values).fetchall()
-    return _shown(pool, tree, rows)
+    return _shown(pool, tree, rows, shown)
 
 
-def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str]] | None:
+def hidden_summaries(pool: Pool, tree: Tree, files: Sequence[UUID]) -> list[str]:
+    """Return the keys of the summaries below which there is a text that none of these files has."""
+    values = {"tree_id": tree.id, "index_id": tree.index_id, "files": files}
+    with autocommit(pool) as connection:
+        return [key for (key,) in connection.execute(_SQL["hidden_summaries"], values)]
+
+
+class _ShownPart(NamedTuple):
+    """The files whose texts are shown, None for all, and the keys of the summaries that are not."""
+
+    files: Sequence[UUID] | None = None
+    hidden: Sequence[str] = ()
+
+
+_ALL = _ShownPart()
+
+
+def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str], str] | None:
     with pool.connection() as connection:
         return connection.execute(_SQL["node"], {"tree_id": tree.id, "id": id_}).fetchone()
 
 
-def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary]) -> list[ShownNode]:
+def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary], shown: _ShownPart) -> list[ShownNode]:
     keys = [row.key for row in rows]
     children = list({child for row in rows for child in row.children})
-    parents = _grouped(pool, "parents", tree, keys)
-    ids = dict(_rows(pool, "node_ids", tree, children)) | dict(_rows(pool, "leaf_ids", tree, children))
-    found = paths(pool, tree, keys)
+    parents = _grouped(pool, "parents", tree, keys, shown)
+    ids = dict(_rows(pool, "node_ids", tree, children)) | dict(_rows(pool, "leaf_ids", tree, children, shown))
+    found = _paths(pool, tree, keys, shown)
     return [
         ShownNode(
             row.id,
@@ -170,12 +192,16 @@ def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary]) -> list[ShownN
     ]
 
 
-def paths(pool: Pool, tree: Tree, keys: Sequence[str]) -> dict[str, list[str]]:
-    """Return the paths of the files below nodes and leaves, by key or hash."""
+def paths(pool: Pool, tree: Tree, keys: Sequence[str], files: Sequence[UUID] | None) -> dict[str, list[str]]:
+    """Return the paths of the files below nodes and leaves, by key or hash; None: of all files, else of these."""
+    return _paths(pool, tree, keys, _ShownPart(files))
+
+
+def _paths(pool: Pool, tree: Tree, keys: Sequence[str], shown: _ShownPart) -> dict[str, list[str]]:
     below = leaves_below(pool, tree, keys)
     hashes = {key: below.get(key) or [key] for key in keys}
     distinct = list({hash_ for of_key in hashes.values() for hash_ in of_key})
-    by_hash = _grouped(pool, "paths", tree, distinct)
+    by_hash = _grouped(pool, "paths", tree, distinct, shown)
     return {
         key: sorted({path for hash_ in of_key for path in by_hash.get(hash_, ())}) for key, of_key in hashes.items()
     }
@@ -186,16 +212,16 @@ def leaves_below(pool: Pool, tree: Tree, keys: Sequence[str]) -> dict[str, list[
     return _grouped(pool, "leaves_below", tree, keys)
 
 
-def _grouped(pool: Pool, query: str, tree: Tree, keys: Sequence[str]) -> dict[str, list[Any]]:
+def _grouped(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: _ShownPart = _ALL) -> dict[str, list[Any]]:
     grouped: dict[str, list[Any]] = defaultdict(list)
-    for key, value in _rows(pool, query, tree, keys):
+    for key, value in _rows(pool, query, tree, keys, shown):
         grouped[key].append(value)
     return grouped
 
 
-def _rows(pool: Pool, query: str, tree: Tree, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+def _rows(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: _ShownPart = _ALL) -> list[tuple[Any, ...]]:
     if not keys:
         return []
-    values = {"tree_id": tree.id, "index_id": tree.index_id, "keys": list(keys)}
+    values = {"tree_id": tree.id, "index_id": tree.index_id, "keys": list(keys), **shown._asdict()}
     with pool.connection() as connection:
         return connection.execute(_SQL[query], values).fetchall()

@@ -41,19 +41,19 @@ SELECT count(*) FROM texts t FULL JOIN leaves l ON l.hash = t.hash WHERE t.hash 
 -- summaries of a level, or below a parent
 SELECT n.id, n.level, n.key, n.text, n.children FROM tree_node n
 WHERE n.tree_id = %(tree_id)s AND n.live AND n.text IS NOT NULL AND (%(level)s::int IS NULL OR n.level = %(level)s)
-  AND (%(keys)s::text[] IS NULL OR n.key = ANY (%(keys)s))
+  AND (%(keys)s::text[] IS NULL OR n.key = ANY (%(keys)s)) AND NOT n.key = ANY (%(hidden)s::text[])
   AND (%(after_level)s::int IS NULL OR (-n.level, n.id) > (-%(after_level)s, %(after_id)s::uuid))
 ORDER BY -n.level, n.id LIMIT %(limit)s
 
 -- name: node
-SELECT level, children FROM tree_node WHERE tree_id = %(tree_id)s AND id = %(id)s AND live
+SELECT level, children, key FROM tree_node WHERE tree_id = %(tree_id)s AND id = %(id)s AND live
 
 -- name: leaf_page
 -- texts at the bottom that are still in the folder; of equal ones the chunk with the least id
 SELECT d.id, 0 AS level, d.hash AS key, d.chunk_text AS text, '{}'::text[] AS children FROM (
     SELECT DISTINCT ON (l.hash) c.id, l.hash, c.chunk_text FROM tree_leaf l
     JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(l.hash, 0)
-         AND c.content_hash = l.hash AND c.live
+         AND c.content_hash = l.hash AND c.live AND :is_of_files
     WHERE l.tree_id = %(tree_id)s AND l.live AND (%(keys)s::text[] IS NULL OR l.hash = ANY (%(keys)s))
     ORDER BY l.hash, c.id) d
 WHERE %(after_id)s::uuid IS NULL OR d.id > %(after_id)s
@@ -61,7 +61,9 @@ ORDER BY d.id LIMIT %(limit)s
 
 -- name: parents
 SELECT c.child, n.id FROM tree_node n CROSS JOIN unnest(n.children) AS c (child)
-WHERE n.tree_id = %(tree_id)s AND n.live AND n.text IS NOT NULL AND c.child = ANY (%(keys)s) ORDER BY c.child, n.id
+WHERE n.tree_id = %(tree_id)s AND n.live AND n.text IS NOT NULL AND c.child = ANY (%(keys)s)
+  AND NOT n.key = ANY (%(hidden)s::text[])
+ORDER BY c.child, n.id
 
 -- name: node_ids
 SELECT key, id FROM tree_node
@@ -70,7 +72,7 @@ WHERE tree_id = %(tree_id)s AND live AND text IS NOT NULL AND key = ANY (%(keys)
 -- name: leaf_ids
 SELECT c.content_hash, min(c.id::text)::uuid FROM unnest(%(keys)s::text[]) AS h (hash)
 JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
-     AND c.content_hash = h.hash AND c.live
+     AND c.content_hash = h.hash AND c.live AND :is_of_files
 GROUP BY 1
 
 -- name: leaves_below
@@ -87,8 +89,25 @@ WHERE NOT EXISTS (SELECT FROM tree_node n WHERE n.tree_id = %(tree_id)s AND n.ke
 -- name: paths
 SELECT DISTINCT c.content_hash, f.path FROM unnest(%(keys)s::text[]) AS h (hash)
 JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
-     AND c.content_hash = h.hash AND c.live
+     AND c.content_hash = h.hash AND c.live AND :is_of_files
 JOIN search_index_file f ON f.id = c.file_id
+
+-- name: hidden_summaries
+-- those of a text that no chunk of these files has, and what summarises such a summary
+WITH RECURSIVE edge AS MATERIALIZED (
+    SELECT n.key, c.child FROM tree_node n CROSS JOIN unnest(n.children) AS c (child)
+    WHERE n.tree_id = %(tree_id)s AND n.live
+), shown AS MATERIALIZED (
+    SELECT DISTINCT e.child FROM edge e
+    JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(e.child, 0)
+         AND c.content_hash = e.child AND c.live AND :is_of_files
+), hidden (key) AS (
+    SELECT key FROM edge e WHERE NOT EXISTS (SELECT FROM edge i WHERE i.key = e.child)
+      AND NOT EXISTS (SELECT FROM shown s WHERE s.child = e.child)
+    UNION
+    SELECT e.key FROM hidden h JOIN edge e ON e.child = h.key
+)
+SELECT key FROM hidden
 
 -- name: summaries
 SELECT id, key, level, text, children FROM tree_node

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, Thread
 
 import structlog
 
@@ -12,30 +12,41 @@ log = structlog.get_logger()
 
 
 class BackgroundReads:
-    """A thread that reads one table at a time. Thread-safe."""
+    """A thread that reads one table at a time. Reads that wait as the process ends are left out. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._reading: set[str] = set()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        #: Reads that have begun and not ended, by namespace. The thread runs as long as there are any.
+        self._reads: dict[str, Callable[[], object]] = {}
+        self._thread: Thread | None = None
 
     def begin(self, namespace: str, read: Callable[[], object]) -> None:
         """Let the thread call `read`, unless a read of this namespace has begun and not ended."""
         with self._lock:
-            if namespace in self._reading:
+            if namespace in self._reads:
                 return
-            self._reading.add(namespace)
-        self._thread.submit(self._read, namespace, read)
+            if not self._reads:
+                self._thread = Thread(target=self._read_all, args=(namespace,), name="tables")
+                self._thread.start()
+            self._reads[namespace] = read
 
     def wait(self) -> None:
         """Wait until all reads have ended that were begun."""
-        self._thread.submit(int).result()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
-    def _read(self, namespace: str, read: Callable[[], object]) -> None:
-        try:
-            read()
-        except Exception:  # such as a file that a compaction deleted: LanceDB searches the table itself
-            log.warning("a LanceDB table could not be read into memory", namespace=namespace, exc_info=True)
-        finally:
+    def _read_all(self, namespace: str | None) -> None:
+        # the interpreter waits for this thread after the main one has ended
+        while namespace is not None and threading.main_thread().is_alive():
             with self._lock:
-                self._reading.discard(namespace)
+                read = self._reads[namespace]
+            try:
+                read()
+            except BaseException:
+                # Such as a file that a compaction deleted: LanceDB searches the table itself. A panic is no Exception.
+                log.warning("a LanceDB table could not be read into memory", namespace=namespace, exc_info=True)
+            with self._lock:
+                del self._reads[namespace]
+                namespace = next(iter(self._reads), None)

@@ -1,6 +1,6 @@
 """Finds the k-th largest of many values, however many of them are equal.
 
-`numpy.partition` takes over a hundred times as long where most values equal each other: 0.8 s for a million.
+`numpy.partition` takes many times as long where most values equal each other: up to 0.8 s for a million.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Values of which only the largest is looked at first.
+#: Maximum number of values in a group. The first pass compares only the largest value of each group.
 MOST_IN_GROUP = 64
-#: Least groups for each of the `k` values: with fewer, many groups hold several of them.
+#: Minimum number of groups for each of the `k` values. With fewer, many groups hold several of the `k` largest.
 GROUPS = 4
 
 

@@ -49,6 +49,8 @@ T = TypeVar("T")
 REST_S = 1.0
 #: Number of the call for a table after which all rows are read: the first one of a second query by words and vectors.
 FIRST_READ = 3
+#: Share of the bytes for vectors above which a table is not read. Each edit needs space, and without it a new read.
+READ_SHARE = 0.9
 #: New rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
 FEW_ROWS = 4_096
 
@@ -116,8 +118,11 @@ class Searcher:
 
     def _forget_deleted(self) -> None:
         """Release the rows of tables that were deleted."""
-        self._rows_in_memory.drop_if(lambda namespace, _: not (self._directory / f"{namespace}.lance").exists())
+        self._rows_in_memory.drop_if(lambda namespace, _: not self._path(namespace).exists())
         self._word_memories.forget_released()
+
+    def _path(self, namespace: str) -> Path:
+        return self._directory / f"{namespace}.lance"
 
     def _search_legs(self, namespace: str, number: int, opened: TableSnapshot, legs: Sequence[Leg]) -> list[Ranked]:
         cached_rows, cached_words = self._in_memory(namespace, number, opened)
@@ -202,19 +207,34 @@ class Searcher:
         self._background.begin(namespace, partial(self._read_rows, namespace, number))
 
     def _read_rows(self, namespace: str, number: int) -> None:
-        """Read all rows of a table that is not too large, and their words."""
-        self._rows_in_memory.drop(namespace)
+        """Read all rows of a table that is not too large, and their words. Those before leave the memory first."""
+        were_in_memory = self._rows_in_memory.drop(namespace)
+        try:
+            self._read_present(namespace, number)
+        except BaseException:
+            if were_in_memory:
+                self._searches.forget(namespace)  # so that one of the next searches reads again
+            raise
+
+    def _read_present(self, namespace: str, number: int) -> None:
         with self._calls.call(f"{namespace}.lance"):
             present, opened = self._open_present(namespace)
-            held = self._run(_read(opened.table, self._vector_bytes)) if present == number else None
+            most = READ_SHARE * self._vector_bytes
+            held = self._run(_read(opened.table, most)) if present == number else None
             if held is None:
                 return
             growing = GrowingNamespaceRows(opened.version, held, self._vector_bytes)
             del held
-            self._rows_in_memory.put(namespace, (number,), growing)
+            self._keep(namespace, number, growing)
             if _has_words(opened):
                 read = partial(self._read_words, namespace, opened)
                 self._word_memories.read(namespace, number, growing, growing.latest[1], read)
+
+    def _keep(self, namespace: str, number: int, growing: GrowingNamespaceRows) -> None:
+        """Keep rows in memory, unless their table was deleted while they were read."""
+        self._rows_in_memory.put(namespace, (number,), growing)
+        if not self._path(namespace).exists():
+            self._forget_deleted()
 
     def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
         """Bring the rows in memory to the version of a table, by reading only what is new in it. Much is read later.
@@ -248,7 +268,7 @@ class Searcher:
         with self._calls.call(f"{namespace}.lance"):
             added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
         if growing.advance(before, opened.version, row_ids, added):
-            self._rows_in_memory.put(namespace, (number,), growing)  # it has grown
+            self._keep(namespace, number, growing)  # it has grown
 
 
 def _has_words(opened: TableSnapshot) -> bool:
@@ -285,7 +305,7 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _read(table: Any, most_bytes: int) -> NamespaceRows | None:
+async def _read(table: Any, most_bytes: float) -> NamespaceRows | None:
     """All rows of a table; None if their vectors have more bytes."""
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > most_bytes:

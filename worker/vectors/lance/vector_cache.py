@@ -33,7 +33,7 @@ MAX_FILTER_BYTES = 16 * 1024**2
 MAX_COUNTED_TABLES = 1024
 #: Calls after which a table is read again if others took its place in memory. A query makes one or two.
 SEARCHES_PER_READ = 32
-#: Rows for which a namespace's memory has space at least.
+#: Minimum number of further rows for which a namespace's memory has space, as far as its limit allows.
 SPARE_ROWS = 1_024
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
@@ -267,6 +267,10 @@ class SearchCounter:
         counts = self._counts.get(namespace, (number,)) or count(1)
         self._counts.put(namespace, (number,), counts)
         return next(counts) % SEARCHES_PER_READ == self._first
+
+    def forget(self, namespace: str) -> None:
+        """Count the searches of a table from the beginning."""
+        self._counts.drop(namespace)
 
 
 class RankingCache:

@@ -38,7 +38,7 @@ WORD_BYTES = 128 * 1024**2
 FEW_ROWS = 4_096
 #: Bytes of a table's words in memory that are not counted one by one.
 FIXED_BYTES = 4_096
-#: Number of the search, of `SEARCHES_PER_READ`, that reads words again which left the memory before their rows.
+#: Words may leave the memory before their rows do. Of every `SEARCHES_PER_READ` searches, this one reads them again.
 NEXT_READ = 0
 
 #: Reads the keyword columns of rows, or of all if these are None, in batches of Arrow with their `_rowid`.

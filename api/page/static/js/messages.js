@@ -1,6 +1,9 @@
 // What the page says of an error, in its own words: programs read the service's `detail`, which names settings and calls.
 const MESSAGES = {
   unauthorized: "The key is missing or invalid; enter one that “foldex keys create” made.",
+  token_invalid: "The token is no longer valid here; sign in again where it came from.",
+  token_unusable: "The token does not say what Foldex needs; ask the operator.",
+  issuer_unavailable: "Tokens cannot be checked just now; try again.",
   scope_missing: "Your key does not allow this; ask for one with the scope “write”, or “admin” if yours has that.",
   last_admin_key: "This is the last key that may make others; make another one first.",
   auth_required: "This page is for the machine on which Foldex runs; open it there by 127.0.0.1 or localhost.",

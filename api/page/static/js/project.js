@@ -2,7 +2,7 @@
 import { html } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
 import { useData } from "./hooks.js";
-import { Field, Select } from "./parts.js";
+import { Alert, Field, Select } from "./parts.js";
 import { project } from "./session.js";
 import { useStore } from "./store.js";
 
@@ -15,10 +15,15 @@ export function useAccess() {
 }
 
 // Whether the caller may change folders and their indexes. Until it is known, all is shown.
-export function useMayWrite() {
-  const scopes = useAccess()?.scopes;
+export const useMayWrite = () => mayWriteWith(useAccess());
+
+export function mayWriteWith(access) {
+  const scopes = access?.scopes;
   return !scopes || scopes.includes("write") || scopes.includes("admin");
 }
+
+// In place of a view that only changes something.
+export const MayNotWrite = () => html`<${Alert} error=${{ code: "scope_missing" }} />`;
 
 // The project in which a caller with this access makes something new; null until the access is known.
 export function useOwnProject(access) {

@@ -18,7 +18,7 @@ export function usePrices() {
 
 // Chunks and tokens per second since the task began; null before.
 export function speed(status) {
-  if (!status.started_at) return null;
+  if (!status.started_at || status.tokens === null) return null;
   const end = status.finished_at ? new Date(status.finished_at) : new Date();
   const seconds = Math.max(1, (end - new Date(status.started_at)) / 1000);
   return {
@@ -42,6 +42,7 @@ export function Progress({ status, name }) {
   const rest = (left) => (left === null || left === undefined || status.warning ? "" : `, about ${duration(rounded(left))} left`);
   // once all words are there, what is left is the vectors of chunks
   const meaning = status.searchable_at && status.total_chunks ? status.vector_chunks / status.total_chunks : status.progress;
+  if (status.progress === null) return waits ? html`<div class="progress"><span class="quiet">${waits}</span></div>` : null;
   const read = status.searchable_files + status.skipped_files + status.failed_files;
   const bar = (step, share, left) => html`<${Bar} value=${share} label=${`${step} of ${name}`} />
     <span class="quiet">${step}: ${waits || percent(share) + rest(left)}</span>`;
@@ -77,15 +78,15 @@ export function factsOf(status, price) {
   const pace = speed(status);
   const open = isOpen(status.status);
   return [
-    ["Files", `${number(status.indexed_files)} of ${number(status.total_files)}`],
+    status.total_files !== null && ["Files", `${number(status.indexed_files)} of ${number(status.total_files)}`],
     status.skipped_files > 0 && ["Skipped", number(status.skipped_files)],
     status.failed_files > 0 && ["Failed", number(status.failed_files)],
-    ["Chunks", number(status.total_chunks)],
+    status.total_chunks !== null && ["Chunks", number(status.total_chunks)],
     status.vector_chunks < status.total_chunks && ["By meaning", number(status.vector_chunks)],
     open && ["Embedded in this run", number(status.embedded_chunks)],
     open && status.reused_chunks > 0 && ["Reused in this run", number(status.reused_chunks)],
-    ["Tokens paid", compact(status.tokens)],
-    ["Cost", cost(status, price)],
+    status.tokens !== null && ["Tokens paid", compact(status.tokens)],
+    status.tokens !== null && ["Cost", cost(status, price)],
     open && pace && ["Rate", `${compact(pace.chunks)} chunks/s`],
     !open && pace && ["Took", duration(pace.seconds)],
   ];

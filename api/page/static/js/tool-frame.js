@@ -3,7 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.j
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
-import { useMayWrite } from "./project.js";
+import { MayNotWrite, useMayWrite } from "./project.js";
 import { href } from "./router.js";
 import { Files } from "./views/files.js";
 import { FileText } from "./views/file-text.js";
@@ -35,7 +35,7 @@ export function ToolFrame({ toolId, view, route }) {
   const gone = [error, live.error].find((each) => each?.status === 404);
   if (gone) return html`<${Gone} error=${gone} />`;
   if (!tool) return error ? html`<${Heading} title="Folder" /><${Alert} error=${error} />` : html`<${Loading} />`;
-  const [title, View] = viewOf(view, route);
+  const [title, View] = viewOf(view, route, mayWrite);
   const shared = { tool, toolId, mayWrite, route, status: live.status, reload, again: live.again };
   return html`<${Heading} title=${tool.name}><${State} value=${live.status?.status ?? tool.task} /><//>
     <p class="place">${tool.place}</p>
@@ -63,8 +63,9 @@ function Section({ title, path, children }) {
 }
 
 // A route below files names one file: #/tools/{id}/files/{file_id}.
-function viewOf(name, route) {
+function viewOf(name, route, mayWrite) {
   if (name === "files" && route.parts[3]) return ["File", FileText];
+  if (name === "settings" && !mayWrite) return ["Settings", MayNotWrite];
   return VIEWS[name] ?? ["No such view", NoView];
 }
 

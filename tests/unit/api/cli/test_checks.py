@@ -12,9 +12,12 @@ import pytest
 from api.cli import checks
 from api.cli.check_outcome import CheckOutcome
 from api.cli.checks import default_model, examine, misspelt, readiness
+from api.cli.hosts import issuer
 from api.cli.invocation import Invocation
 from api.cli.service.connection import Connection
 from foldex_client import Tool
+from tests.fakes.issuer import issuing
+from worker.settings import Settings
 
 
 def test_a_service_that_hangs_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +63,19 @@ def test_the_model_of_new_tools_is_asked_before_there_is_any() -> None:
     assert list(default_model(service, [])) == [CheckOutcome("model a/default", False, "It needs a key.")]
     used = cast("Tool", SimpleNamespace(task="ready", index=SimpleNamespace(model="a/default")))
     assert list(default_model(service, [used])) == []
+
+
+def test_keys_of_an_issuer_are_read(tmp_path: Path) -> None:
+    with issuing() as provider:
+        given = {"oidc_issuer": provider.url, "oidc_audience": "a", "oidc_jwks": provider.jwks}
+        settings = Settings(foldex_home=tmp_path, **given)
+        assert list(issuer(settings)) == [
+            CheckOutcome("OIDC_JWKS", True, f"3 keys that check tokens of {provider.url}")
+        ]
+        provider.instead = (500, b"")
+        [found] = issuer(settings)
+        assert (found.is_well, found.detail) == (False, f"{provider.jwks} cannot be read: it answers 500; correct it.")
+    [found] = issuer(settings)
+    assert (found.is_well, "ConnectError" in found.detail) == (False, True)
+    assert list(issuer(Settings(foldex_home=tmp_path, auth="off", **given))) == []
+    assert list(issuer(Settings(foldex_home=tmp_path))) == []

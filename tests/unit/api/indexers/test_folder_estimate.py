@@ -121,3 +121,11 @@ def test_each_granularity_has_its_chunks_vectors_and_cost() -> None:
     # a file has a chunk at least
     assert {cut.chunks.low for cut in of({f"{n}.txt": "word" for n in range(10)}).by_granularity.values()} == {10}
     assert {cut.chunks.high for cut in of({}).by_granularity.values()} == {0}
+
+
+def test_sidecars_are_skipped_if_the_tool_takes_metadata_from_them() -> None:
+    texts = {"a.md": "word " * 50, "a.md.meta.json": '{"team": "red"}', ".meta.json": "{}"}
+    plain, with_sidecars = of(texts), of(texts, SETTINGS.model_copy(update={"sidecars": True}))
+    assert (plain.skipped, plain.sampled_files) == ({}, 3)
+    assert (with_sidecars.skipped, with_sidecars.sampled_files) == ({"sidecar": 1}, 2)
+    assert with_sidecars.tokens.expected < plain.tokens.expected

@@ -45,7 +45,7 @@ class Finding:
     def coverage(*given: Any, vectors_missing: bool) -> Covered:
         indexed = 0 if vectors_missing else 5
         found = Coverage(indexed_files=indexed, total_files=9, stale_files=given[3])
-        return Covered(found, NO_COUNTS, "hybrid")
+        return Covered(found, NO_COUNTS, "hybrid", whole=True)
 
     def find(self, search: IndexSearch) -> Findings:
         self.search = search

@@ -21,6 +21,8 @@ def test_good_values_are_kept_and_others_are_named() -> None:
     assert warning is not None
     assert warning.startswith("These keys are left out: 'acl', 'a b', 'deep', 'huge'.")
     assert "never decides who may read" in warning
+    assert read_sidecar(b'{"ACL": ["*"]}') == ({}, warning.replace("'acl', 'a b', 'deep', 'huge'", "'ACL'"))
+    assert "acl" not in (read_sidecar(b'{"a b": 1}').warning or "")
     assert read_sidecar(b'{"team": "red", "none": null}') == ({"team": "red"}, None)
 
 

@@ -27,7 +27,7 @@ export function callsOf(tools) {
 async function answerOf(q, calls, signal) {
   const began = performance.now();
   const answers = await Promise.all(calls.map((body) => call("POST", "api/search", { body: { ...body, query: q, top_k: TOP_K }, signal })));
-  const sum = (name) => answers.reduce((total, { coverage }) => total + coverage[name], 0);
+  const sum = (name) => answers.reduce((total, { coverage }) => total == null || coverage[name] == null ? null : total + coverage[name], 0);
   return {
     query: q,
     results: answers.flatMap(({ results }) => results).sort((one, other) => other.score - one.score).slice(0, TOP_K),

@@ -15,14 +15,14 @@ const REASONS = (
 
 // The count of each outcome, as the task tells it.
 function outcomes(status) {
-  if (!status) return [];
+  if (!status || status.total_files === null) return [];
   const { total_files: all, indexed_files: indexed, skipped_files: skipped, failed_files: failed } = status;
   const open = Math.max(0, all - indexed - skipped - failed);
   return [["", "All", all], ["indexed", "Indexed", indexed], ["skipped", "Skipped", skipped],
     ["failed", "Failed", failed], ["pending", "Pending", open], ["removed", "Removed", status.removed_files]];
 }
 
-export function Files({ toolId, route, status, again }) {
+export function Files({ toolId, mayWrite, route, status, again }) {
   const { status: outcome = "", reason = "", q = "" } = route.query;
   const [chosen, setChosen] = useState(null);
   const show = (change) => go(href("tools", toolId, "files", { ...route.query, ...change }), { replace: true });
@@ -47,7 +47,7 @@ export function Files({ toolId, route, status, again }) {
         ${(own) => html`<${Select} ...${own} value=${reason} onChange=${(event) => show({ reason: event.target.value })}
           options=${[["", "Any"], ...REASONS.map((each) => [each, words(each)])]} />`}
       <//>
-      ${status?.failed_files > 0 &&
+      ${mayWrite && status?.failed_files > 0 &&
       html`<${Button} action=${retry} busyText="One moment …">Retry ${plural(status.failed_files, "failed file")}<//>`}
     </form>
     <${Alert} error=${retry.error} />

@@ -92,7 +92,7 @@ function Row({ tool, status, reload, mayWrite }) {
     <div class="folder-name"><a href=${href("tools", tool.tool_id)}>${tool.name}</a><span class="place">${tool.place}</span></div>
     <span class="folder-state"><${State} value=${state} /></span>
     <${Spark} toolId=${tool.tool_id} name=${tool.name} status=${status} />
-    <span class="number">${status && plural(status.searchable_files, "file")}</span>
+    <span class="number">${status && status.searchable_files !== null && plural(status.searchable_files, "file")}</span>
     <span class="quiet age">${ago(status?.finished_at ?? tool.updated_at)}</span>
     <span class="verbs">
       <a href=${href("tools", tool.tool_id, "search")} aria-label=${`Search ${tool.name}`}>Search</a>

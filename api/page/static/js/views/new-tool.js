@@ -8,7 +8,7 @@ import { bytes, plural } from "../format.js";
 import { useAction, useData } from "../hooks.js";
 import { sentenceOf } from "../messages.js";
 import { Alert, Button, Command, Dialog, Field, Heading, Loading } from "../parts.js";
-import { useOwnProject, useAccess } from "../project.js";
+import { MayNotWrite, mayWriteWith, useAccess, useOwnProject } from "../project.js";
 import { go, href } from "../router.js";
 import { project } from "../session.js";
 import { DropFiles } from "./drop-files.js";
@@ -29,7 +29,7 @@ export function NewTool({ route }) {
   const own = useOwnProject(access);
   const { data: sources, error } = useData((signal) => get("api/sources", {}, signal), []);
   return html`<${Heading} title="Add a folder" />
-    ${sources && own !== null
+    ${!mayWriteWith(access) ? html`<${MayNotWrite} />` : sources && own !== null
       ? html`<${Choice} kinds=${[...sources].sort((one) => (one.kind === "local" ? -1 : 0)).concat(FILES)} from=${route.query.from} projectId=${own}><${ProjectName} access=${access} own=${own} /><//>`
       : error ? html`<${Alert} error=${error} />` : html`<${Loading} />`}`;
 }

@@ -38,7 +38,7 @@ export function EditorLink({ root, path, line }) {
 // What an answer lacks.
 export function Notes({ answer, toolId }) {
   const { notes = [], coverage } = answer;
-  const isPartial = coverage && coverage.indexed_files < coverage.total_files;
+  const isPartial = coverage && coverage.total_files != null && coverage.indexed_files < coverage.total_files;
   if (!notes.length && !isPartial) return null;
   const counts = coverage && `${number(coverage.indexed_files)} of ${number(coverage.total_files)} files searched`;
   return html`<div class="said quiet" role="note">

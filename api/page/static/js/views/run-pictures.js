@@ -48,7 +48,7 @@ export function Spark({ toolId, name, status }) {
 
 // Files, tokens and cost of runs side by side. The table below says the same in numbers.
 export function RunsOverTime({ runs, price }) {
-  if (runs.length < 2) return null;
+  if (runs.length < 2 || runs[0].tokens === null) return null;
   const shown = [...runs].reverse();
   const costOf = (run) => (run.tokens / 1e6) * (price ?? 0);
   const took = (run) => speed(run)?.seconds ?? 0;

@@ -44,10 +44,10 @@ function requestOf({ q, mode, tree, path, types = "", languages = "", after, bef
 // The chosen values by key, which the address holds as JSON.
 function chosenOf(where) {
   try {
-    return Object(JSON.parse(where));
-  } catch {
-    return {};
-  }
+    const chosen = JSON.parse(where);
+    if (chosen && typeof chosen === "object" && !Array.isArray(chosen)) return chosen;
+  } catch {}
+  return {};
 }
 
 // Ask the question of the route: { answer, steps, busy, error }. The answer to an older question is never shown.
@@ -89,17 +89,25 @@ export function Search({ tool, toolId, route, status }) {
     ${answer && query.q && !error && html`<${Answer} tool=${tool} toolId=${toolId} answer=${answer} status=${status} busy=${busy} />`}`;
 }
 
+const shownOf = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value)).slice(0, 40);
+
 // The most frequent values of the keys that the folder declares, to narrow the search by.
 function MetadataFacets({ tool, toolId, query }) {
   const declared = JSON.stringify(tool.config.metadata ?? {});
   const { data } = useData(async (signal) => declared.length > 2 && get(toolAt(toolId, "metadata"), { values: 8 }, signal), [toolId, declared]);
   const chosen = chosenOf(query.where);
-  const keys = data ? data.items.filter(({ values }) => values.length) : [];
+  // chosen ones that are not among these come first, so that each can be taken back
+  const items = data ? data.items : [];
+  const others = Object.keys(chosen).filter((key) => !items.some((each) => each.key === key)).map((key) => ({ key, values: [] }));
+  const isMissing = ({ key, values }) => Object.hasOwn(chosen, key) && !values.some(({ value }) => value === chosen[key]);
+  const keys = [...others, ...items]
+    .map((each) => (isMissing(each) ? { ...each, values: [{ value: chosen[each.key] }, ...each.values] } : each))
+    .filter(({ values }) => values.length);
   const to = (next) => href("tools", toolId, "search", { ...query, where: JSON.stringify(next) === "{}" ? undefined : JSON.stringify(next) });
   return html`<div class="facets">${keys.map(({ key, values }) => html`<nav class="outcomes" key=${key} aria-label=${key}>
     <span class="quiet">${key}</span>
-    ${values.map(({ value, files }) => html`<a key=${value} aria-current=${chosen[key] === value ? "true" : undefined}
-      href=${to({ ...chosen, [key]: chosen[key] === value ? undefined : value })}>${String(value).slice(0, 40)} ${number(files)}</a>`)}
+    ${values.map(({ value, files }) => html`<a key=${String(value)} aria-current=${chosen[key] === value ? "true" : undefined}
+      href=${to({ ...chosen, [key]: chosen[key] === value ? undefined : value })}>${shownOf(value)} ${files && number(files)}</a>`)}
   </nav>`)}</div>`;
 }
 

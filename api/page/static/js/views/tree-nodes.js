@@ -39,7 +39,7 @@ export function TreeNodes({ toolId, state }) {
     <h2>Nodes</h2>
     <p class="quiet">Arrow keys move; right opens, left closes, Enter opens a text in its file.</p>
     <div class="tree" role="tree" aria-label="Summaries" ref=${box} onKeyDown=${press}>
-      <${Nodes} of=${{ level: state.max_level }} ...${shared} isTop />
+      <${Nodes} of=${state.max_level === null ? {} : { level: state.max_level }} ...${shared} isTop />
     </div>
   </section>`;
 }

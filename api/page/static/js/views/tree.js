@@ -28,15 +28,15 @@ export function Tree({ tool, toolId, mayWrite, reload }) {
       ${mayWrite && html`<${Verbs} toolId=${toolId} state=${state} isBuilding=${isBuilding} onChange=${changed} />`}
     </section>
     ${state.has_index
-      ? html`<${Sunburst} toolId=${toolId} state=${state} /><${TreeNodes} toolId=${toolId} state=${state} key=${state.last_build_time} />`
+      ? html`${state.max_level !== null && html`<${Sunburst} toolId=${toolId} state=${state} />`}<${TreeNodes} toolId=${toolId} state=${state} key=${state.last_build_time} />`
       : !isBuilding && html`<${Empty} title="No tree yet"><p>A tree answers questions about the whole folder: chunks that belong together get a summary, and summaries get summaries.</p><//>`}
     ${mayWrite && html`<${TreeSettings} tool=${tool} toolId=${toolId} onChange=${changed} />`}`;
 }
 
 function Told({ state, isBuilding }) {
-  const skipped = Object.entries(state.skipped).map(([reason, count]) => `${number(count)} (${words(reason)})`);
+  const skipped = Object.entries(state.skipped ?? {}).map(([reason, count]) => `${number(count)} (${words(reason)})`);
   return html`<div role="status">
-      ${isBuilding && html`<${Bar} value=${state.progress} label="Progress of the build" /><p>${state.indexing_status === "pending" ? "The build waits for its turn." : `Building: ${percent(state.progress)}`}</p>`}
+      ${isBuilding && html`${state.progress !== null && html`<${Bar} value=${state.progress} label="Progress of the build" />`}<p>${state.indexing_status === "pending" ? "The build waits for its turn." : `Building: ${state.progress === null ? "" : percent(state.progress)}`}</p>`}
       ${state.indexing_status === "indexed" && state.has_index && html`<p>The tree is complete.</p>`}
     </div>
     <${Alert} error=${state.error && { detail: state.error }}>${REMEDIES[state.error_code] && html`<p>${REMEDIES[state.error_code]}</p>`}<//>
@@ -44,9 +44,9 @@ function Told({ state, isBuilding }) {
     ${state.stale > 0 && html`<div class="note" role="note"><p>${plural(state.stale, "text")} changed since the tree was built.</p></div>`}
     ${skipped.length > 0 && html`<div class="note" role="note"><p>Clusters without a summary: ${skipped.join(", ")}.</p></div>`}
     <${Facts} rows=${[
-      ["Texts", number(state.leaf_nodes)],
-      ["Summaries", number(state.summary_nodes)],
-      ...state.nodes_by_level.filter((each) => each.level > 0).map((each) => [`Level ${each.level}`, number(each.count)]),
+      state.leaf_nodes !== null && ["Texts", number(state.leaf_nodes)],
+      state.summary_nodes !== null && ["Summaries", number(state.summary_nodes)],
+      ...(state.nodes_by_level ?? []).filter((each) => each.level > 0).map((each) => [`Level ${each.level}`, number(each.count)]),
       ["Built", time(state.last_build_time)],
       ["Clustered by", state.method],
       ["Model", state.model],

@@ -57,7 +57,7 @@ function Task({ tool, status, flower }) {
     <${Progress} status=${status} name=${tool.name} />
     <${Facts}
       rows=${[
-        ["Files", `${number(status.indexed_files)} of ${number(status.total_files)}`],
+        status.total_files !== null && ["Files", `${number(status.indexed_files)} of ${number(status.total_files)}`],
         pace && ["Rate", `${compact(pace.chunks)} chunks/s`],
         pace && ["Tokens", `${compact(pace.tokens * 60)} a minute`],
         ["Model", tool.index.model],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -26,9 +25,10 @@ from api.routes.search import queries
 from schemas.errors import EmbeddingUnavailable, NoTree, SearchBusy
 from schemas.queries.search import Query
 from schemas.scopes import allowed
-from worker.settings import Settings
+from worker.settings import LOCAL_MODEL, Settings
 from worker.state.access import keys
 from worker.state.access.keys import ValidKey
+from worker.state.index.tools import Index
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 OWN, FOREIGN = uuid4(), uuid4()
@@ -70,11 +70,21 @@ def told(_resources: object, tool_id: UUID, index: Any, query: Query, _: Disconn
     return json.dumps({"tool": str(tool_id), "project": index.project_id, "asked": asked})
 
 
+def index_of(project: str) -> Index:
+    settings: Any = {
+        "embedder": {"model": LOCAL_MODEL, "dimensions": 384},
+        "chunks": {"size": 64, "overlap": 0},
+        "max_file_bytes": 9,
+    }
+    source: Any = {"kind": "local", "path": "/x"}
+    return Index(uuid4(), project, source, None, settings, "lancedb", "store", "n", 1)
+
+
 def made(*, auth: str) -> FastAPI:
     app = create_app(Settings.model_validate({"database_url": NOWHERE, "auth": auth}))
     indexes: dict[UUID, Any] = {
-        OWN: SimpleNamespace(project_id="mine"),
-        FOREIGN: SimpleNamespace(project_id="other"),
+        OWN: index_of("mine"),
+        FOREIGN: index_of("other"),
     }
     opened = {
         keys.hashed(key): ValidKey(uuid4(), project, allowed(["search"] if key == READER else ["write"]))

@@ -13,12 +13,16 @@ import pytest
 from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
+from api.search.across.readable import ReadableFiles
 from api.search.across.unindexed import uncovered_hits
+from schemas.content.acl import EVERYTHING
 from schemas.content.source import LocalSource
 from schemas.queries.search import Filters, Hit, Query
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.sources import Source
+
+READABLE = ReadableFiles(Mock(), "p", EVERYTHING)
 
 
 def resources(root: Path) -> Resources:
@@ -45,7 +49,12 @@ def found(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unindexed, "UNEMBEDDED_CHARACTERS", room)
         hits, notes = uncovered_hits(
-            resources(root), "p", locations, request, deadline=deadline, disconnect=Disconnect()
+            resources(root),
+            READABLE,
+            locations,
+            request,
+            deadline=deadline,
+            disconnect=Disconnect(),
         )
     return hits, [note.code for note in notes]
 
@@ -171,7 +180,12 @@ def test_a_note_names_so_many_paths(tmp_path: Path, number: int, more: bool) -> 
     ]
     request = Query(query="apples")
     _, (note,) = uncovered_hits(
-        resources(tmp_path), "p", locations, request, deadline=math.inf, disconnect=Disconnect()
+        resources(tmp_path),
+        READABLE,
+        locations,
+        request,
+        deadline=math.inf,
+        disconnect=Disconnect(),
     )
     assert ("f19" in note.detail, " more" in note.detail, " and 1 more." in note.detail) == (True, more, more)
 
@@ -181,4 +195,11 @@ def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
     left = Disconnect()
     left.event.set()
     with pytest.raises(CallerLeft):
-        uncovered_hits(resources(tmp_path), "p", [], Query(query="a"), deadline=math.inf, disconnect=left)
+        uncovered_hits(
+            resources(tmp_path),
+            READABLE,
+            [],
+            Query(query="a"),
+            deadline=math.inf,
+            disconnect=left,
+        )

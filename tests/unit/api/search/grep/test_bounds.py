@@ -17,7 +17,9 @@ from api.search.grep.fallback import MAX_WORD_CHARACTERS, MAX_WORDS, any_of, bes
 from api.search.grep.lines import MAX_SHOWN_CHARACTERS, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver
+from schemas.content.acl import EVERYTHING
 from schemas.queries.grep import Grep
+from schemas.queries.metadata import PLAIN
 from schemas.status import FileStatus
 from worker.sources.local import LocalFolder
 from worker.state.index import counting
@@ -26,6 +28,9 @@ from worker.state.search.file_texts import ListedFile
 
 #: The rules of an index that leaves nothing out.
 RULES = SimpleNamespace(include=[], exclude=[], keep=[], use_ignore_files=True)
+
+
+INDEX = cast(Any, SimpleNamespace(id=UUID(int=1), sight=EVERYTHING, metadata=PLAIN))
 
 
 def nothing() -> None:
@@ -37,17 +42,16 @@ def text(data: str, path: str = "a.txt", id_path: str = "/a") -> SearchableText:
 
 
 def prepared(request: Grep, **settings: float) -> scope.TextSearch:
-    resources = cast(Any, SimpleNamespace(settings=SimpleNamespace(search_seconds=10.0, **settings)))
-    return scope.text_search(resources, cast(Any, None), request, None)
+    resources = cast(Any, SimpleNamespace(pool=None, settings=SimpleNamespace(search_seconds=10.0, **settings)))
+    return scope.text_search(resources, INDEX, request, None)
 
 
 def test_lines_of_files_with_one_path_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [text("x\nx\n", id_path="/2"), text("x\nx\n", id_path="/1")]
     monkeypatch.setattr(searching, "all_texts", lambda _: iter(found))
-    monkeypatch.setattr(searching, "text_search", lambda *_: prepared(Grep(pattern="x")))
+    monkeypatch.setattr(searching, "text_search", lambda *_, **__: prepared(Grep(pattern="x")))
     monkeypatch.setattr(counting, "counts", lambda *_: counting.NO_COUNTS)
-    index = cast(Any, SimpleNamespace(id=UUID(int=1)))
-    answer = searching.grep(cast(Any, SimpleNamespace(pool=None)), index, Grep(pattern="x"))
+    answer = searching.grep(cast(Any, SimpleNamespace(pool=None)), INDEX, Grep(pattern="x"))
     assert [(hit.file_id_path, hit.line) for hit in answer.hits] == [("/1", 1), ("/1", 2), ("/2", 1), ("/2", 2)]
 
 

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
+from api.search.across.readable import ReadableFiles
 from api.search.grep import ripgrep, scope, texts
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import FileTypeFilter, _kinds
@@ -33,6 +34,7 @@ from api.search.grep.lines import lines_after, lines_before, matching_lines, sho
 from api.search.grep.pattern import MAX_CLASSES, compiled_pattern
 from api.search.grep.scope import SearchableText, TimeOver, narrowed
 from api.search.grep.translate import for_ripgrep
+from schemas.content.acl import EVERYTHING
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
 from schemas.errors import Invalid, SourceError, SourceRefused
@@ -543,13 +545,14 @@ def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tup
     resources = SimpleNamespace(
         settings=settings, source=lambda _, source, *__: sources[source.path[1:]], helpers=lambda _: HELPERS
     )
+    readable = ReadableFiles(cast(Any, None), "p", EVERYTHING)
     asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
     left = SimpleNamespace(event=Event(), check=nothing)
     models = [LocalSource(kind="local", path=f"/{n}") for n in sources]
     places = [RequestedLocation(model.path, model.path, model, None) for model in models]
     places += [RequestedLocation(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
     hits, notes = unindexed.uncovered_hits(
-        *cast(Any, (resources, "p", places, asked)), deadline=math.inf, disconnect=cast(Any, left)
+        *cast(Any, (resources, readable, places, asked)), deadline=math.inf, disconnect=cast(Any, left)
     )
     return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]
 

@@ -40,8 +40,8 @@ def test_only_files_that_could_be_found_count(
     monkeypatch: pytest.MonkeyPatch, mode: Any, keyword_index: str, vectors_missing: bool, indexed: int
 ) -> None:
     monkeypatch.setattr(counting, "counts", lambda _pool, _id, *, include_lost: counted(8 if include_lost else 5))
-    index, query = Mock(keyword_index=keyword_index), Query(query="q", mode=mode)
-    found = coverage(Mock(), index, query, 2, vectors_missing=vectors_missing).coverage
+    search, query = Mock(index=Mock(keyword_index=keyword_index), only=None), Query(query="q", mode=mode)
+    found = coverage(Mock(), search, query, 2, vectors_missing=vectors_missing).coverage
     assert (found.indexed_files, found.total_files, found.stale_files) == (indexed, 9, 2)
 
 
@@ -49,10 +49,10 @@ def test_counts_are_kept_unless_the_folder_is_compared(monkeypatch: pytest.Monke
     numbers = count(1)
     cache: LookupCache[object, IndexCounts] = LookupCache(lambda _: counted(next(numbers)), seconds=1000)
     monkeypatch.setattr(module, "_counts", lambda _: cache)
-    resources, index = Mock(), Mock(keyword_index="store")
+    resources, search = Mock(), Mock(index=Mock(keyword_index="store"), only=None)
     found = [
         coverage(
-            resources, index, Query(query="q", refresh=refresh), None, vectors_missing=False
+            resources, search, Query(query="q", refresh=refresh), None, vectors_missing=False
         ).coverage.indexed_files
         for refresh in ("none", "none", "if_stale", "wait", "none")
     ]
@@ -85,7 +85,13 @@ def test_a_note_says_that_vectors_follow_to_who_searches_by_meaning(
 ) -> None:
     counts = counted(9, vector_chunks=999, vectors_due=due)
     monkeypatch.setattr(counting, "counts", lambda *_, **__: counts)
-    found = coverage(Mock(), Mock(keyword_index="store"), Query(query="q", mode=mode), None, vectors_missing=False)
+    found = coverage(
+        Mock(),
+        Mock(index=Mock(keyword_index="store"), only=None),
+        Query(query="q", mode=mode),
+        None,
+        vectors_missing=False,
+    )
     assert [note.code for note in found.notes()] == notes
     # never 100 % before all is there
     assert all(note.detail.startswith("99 % of the chunks") for note in found.notes())

@@ -40,7 +40,7 @@ def selected(
     monkeypatch.setattr(
         file_lookup, "searchable", lambda _pool, _id, prefix: [f for f in folder if f.path.startswith(prefix)]
     )
-    return select_files(Mock(), Mock(), given, allowed_ids)
+    return select_files(Mock(), Mock(), given, allowed_ids, None)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.disconnect import Disconnect
+from api.http.sight import SeenIndex
 from api.search.query import filters
 from api.search.query.file_filter import FileSelection, selection_by_patterns
 from api.search.query.filters import (
@@ -28,15 +29,16 @@ from api.search.query.filters import (
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks, weighted_sums
 from api.search.text.path_pattern import folder_of
+from schemas.content.acl import EVERYTHING
 from schemas.errors import FilterMatchesNothing
+from schemas.queries.metadata import PLAIN, MetadataView
 from schemas.queries.search import Filters, Query
 from worker.ignore import compiled_glob
 from worker.state.index import file_lookup
 from worker.state.index.file_lookup import IndexedFile
-from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, metadata, symbols
-from worker.state.search.metadata import MetadataState
+from worker.state.search.metadata import Held, MetadataState
 from worker.vectors import FILTERED, MAX_FILTERABLE_BYTES
 
 A, B, C, D = (UUID(int=number) for number in range(4))
@@ -120,11 +122,11 @@ def test_chunks_named_after_another_pass_the_filter_of_their_own_name() -> None:
 
 
 def test_names_and_scopes_are_looked_up_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbols, "holding", lambda _pool, _id, names: ["named", *names])
-    monkeypatch.setattr(symbols, "holding_scope", lambda _pool, _id, scope: [scope])
+    monkeypatch.setattr(symbols, "holding", lambda _pool, _id, names, _only: ["named", *names])
+    monkeypatch.setattr(symbols, "holding_scope", lambda _pool, _id, scope, _only: [scope])
     # many files are told by patterns, without ids
     monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(folders=["/a"]))
-    index = cast("Index", SimpleNamespace(id=None))
+    index = cast("SeenIndex", SimpleNamespace(id=None))
 
     def looked_up(given: Filters) -> tuple[object, object]:
         found = resolve_filters(cast("Pool", None), index, given)
@@ -151,7 +153,7 @@ class _Lookups:
         self.count += 1
         return FileSelection(["n"])
 
-    def after(self, index: Index, **query: Any) -> int:
+    def after(self, index: SeenIndex, **query: Any) -> int:
         """The lookups so far, after one more query."""
         filters_of(cast("Pool", None), index, Query(query="x", **query), Disconnect().check)
         return self.count
@@ -164,7 +166,7 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lookups = _Lookups(monkeypatch)
-    one, other = (cast("Index", SimpleNamespace(id=uuid4())) for _ in range(2))
+    one, other = (cast("SeenIndex", SimpleNamespace(id=uuid4(), sight=EVERYTHING, metadata=PLAIN)) for _ in range(2))
     assert lookups.after(one) == 0
     assert [lookups.after(one, **PATH), lookups.after(one, **PATH), lookups.after(other, **PATH)] == [1, 1, 2]
     assert lookups.after(one, filters=Filters(path="b/**")) == 3
@@ -174,7 +176,10 @@ def test_files_are_looked_up_once_in_a_moment_unless_the_query_asks_for_the_fold
 
 
 def test_files_of_an_index_at_rest_are_looked_up_again_once_a_task_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups, index = _Lookups(monkeypatch), cast("Index", SimpleNamespace(id=uuid4()))
+    lookups, index = (
+        _Lookups(monkeypatch),
+        cast("SeenIndex", SimpleNamespace(id=uuid4(), sight=EVERYTHING, metadata=PLAIN)),
+    )
     lookups.state = MetadataState(0, A, datetime(2026, 11, 1, tzinfo=UTC))
     assert lookups.after(index, **PATH) == 1
     lookups.now = 2 * filters.RESOLVED_SECONDS
@@ -188,6 +193,25 @@ def test_files_of_an_index_at_rest_are_looked_up_again_once_a_task_was_there(mon
     lookups.state = MetadataState(0, B, datetime(2026, 11, 1, tzinfo=UTC))
     lookups.now = 6 * filters.RESOLVED_SECONDS
     assert [lookups.after(index, **PATH), lookups.after(index, **PATH)] == [4, 4]
+
+
+def test_filters_by_metadata_and_path_are_resolved_anew_once_values_the_view_or_a_task_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookups, view = _Lookups(monkeypatch), MetadataView(declared={"team": "string"})
+    monkeypatch.setattr(metadata, "files_by_values", lambda *_: [Held(["red"], None, [], ["n"])])
+    index = cast("SeenIndex", SimpleNamespace(id=uuid4(), sight=EVERYTHING, metadata=view))
+    asked = {"filters": Filters(path="a/**", metadata={"team": {"any": ["red"]}})}
+    ended = datetime(2026, 11, 1, tzinfo=UTC)
+    lookups.state = MetadataState(0, A, ended)
+    assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [1, 1]
+    # the clock stands still: changes of values and tasks are noticed at once
+    lookups.state = MetadataState(1, A, ended)
+    assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [2, 2]
+    index.metadata = MetadataView(declared={"team": "string", "year": "int"})  # type: ignore[misc]
+    assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [3, 3]
+    lookups.state = MetadataState(1, B, None)
+    assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [4, 5]
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
@@ -244,8 +268,8 @@ def test_id_paths_that_the_store_truncates_are_resolved_to_files(
     allowed: list[set[str] | None] = []
     monkeypatch.setattr(file_lookup, "below", lambda *_, **__: ["a", "b"])
     monkeypatch.setattr(file_lookup, "find_named", lambda *_: ["b", "c"])
-    monkeypatch.setattr(filters, "select_files", lambda *given: allowed.append(given[-1]))
-    index = cast("Index", SimpleNamespace(id=None, source=SimpleNamespace(content_node=None)))
+    monkeypatch.setattr(filters, "select_files", lambda *given: allowed.append(given[-2]))
+    index = cast("SeenIndex", SimpleNamespace(id=None, source=SimpleNamespace(content_node=None)))
     wanted = PathFilters(id_paths=["é" + "x" * (length - 2)], file_ids=file_ids)
     found = resolve_filters(cast("Pool", None), index, wanted)
     assert (found.id_paths is None) is resolved
@@ -261,7 +285,7 @@ def test_filters_that_no_file_passes_are_refused_with_what_there_is(
     languages = [f"l{number}" for number in range(names)]
     monkeypatch.setattr(filters, "select_files", lambda *_: FileSelection(ids=[]))
     monkeypatch.setattr(file_lookup, "kinds", lambda *_: ([], languages))
-    index = cast("Index", SimpleNamespace(id=None))
+    index = cast("SeenIndex", SimpleNamespace(id=None))
     with pytest.raises(FilterMatchesNothing) as caught:
         resolve_filters(cast("Pool", None), index, Filters(path="*.md", languages=["x"]))
     assert caught.value.message.endswith(f" Languages here: {', '.join(languages[:MAX_LISTED_NAMES])}{more}.")
@@ -285,7 +309,7 @@ def test_what_there_is_is_told_if_nothing_asked_for_exists(
     monkeypatch.setattr(found_chunks, "any_passes", lambda *_: False)
     monkeypatch.setattr(file_lookup, "kinds", lambda *_: (["code", "markdown"], ["go"]))
     monkeypatch.setattr(file_lookup, "searchable", lambda *_: [file("a.go")])
-    index = cast("Index", SimpleNamespace(id=None))
+    index = cast("SeenIndex", SimpleNamespace(id=None))
     resolved = ResolvedFilters(Filters.model_validate(given), None)
     with pytest.raises(FilterMatchesNothing) as caught:
         check_any_passes(cast("Pool", None), index, resolved)

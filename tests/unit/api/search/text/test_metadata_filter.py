@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from threading import Event
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -13,6 +14,7 @@ from api.http.disconnect import CallerLeft, Disconnect
 from api.search.text import metadata_filter
 from api.search.text.path_pattern import PathPattern
 from schemas.queries.metadata import MAX_RULES, MetadataKind, MetadataRule, MetadataView
+from tests.service import eventually
 from worker.state.pool import Pool
 from worker.state.search import metadata
 from worker.state.search.metadata import Held, MetadataState
@@ -73,6 +75,35 @@ def test_these_do_not(
     assert not passes(monkeypatch, kind, value, condition)
 
 
+@pytest.mark.parametrize(
+    ("kind", "stated", "operand"),
+    [
+        ("string", "01234", "01234"),
+        ("string", "2024-03-01", "2024-03-01"),
+        ("time", "2024-03-01", "2024-03-01T00:00:00Z"),
+        ("time", "2024-03-01 10:00:00", "2024-03-01T10:00:00Z"),
+        ("int", "007", 7),
+        ("float", "1.10", 1.1),
+        ("bool", "True", True),
+    ],
+)
+def test_what_a_file_states_in_text_counts_as_the_declared_type(
+    monkeypatch: pytest.MonkeyPatch, kind: MetadataKind, stated: str, operand: Any
+) -> None:
+    assert passes(monkeypatch, kind, {"stated": stated}, {"any": [operand]})
+    # nodes have types of their own
+    assert passes(monkeypatch, kind, stated, {"exists": True}) is (kind == "string")
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated"), [("time", "2024-02-30"), ("int", "9" * 19), ("float", "1.0e999"), ("int", "x"), ("int", ["1"])]
+)
+def test_what_stands_for_no_value_of_the_declared_type_is_none(
+    monkeypatch: pytest.MonkeyPatch, kind: MetadataKind, stated: Any
+) -> None:
+    assert not passes(monkeypatch, kind, {"stated": stated}, {"exists": True})
+
+
 class Files:
     """Files with values, which count how often they are read, and whether by path."""
 
@@ -83,7 +114,9 @@ class Files:
         monkeypatch.setattr(metadata, "files_by_values", self._read)
         monkeypatch.setattr(metadata, "state", lambda *_: self.state)
 
-    def _read(self, _pool: Pool, _index: UUID, _keys: Sequence[str], view: MetadataView) -> Iterator[Held]:
+    def _read(
+        self, _pool: Pool, _index: UUID, _keys: Sequence[str], view: MetadataView, _only: object = None
+    ) -> Iterator[Held]:
         self.reads.append(bool(view.rules))
         return iter(self.held)
 
@@ -142,6 +175,46 @@ def test_a_count_is_cut_only_if_files_are_left(monkeypatch: pytest.MonkeyPatch, 
     ids = [UUID(int=0)] * metadata_filter.MAX_COUNTED_FILES
     Files(monkeypatch, [Held(["a"], None, ids, []), *[Held(["b"], None, ids[:1], [])] * more])
     assert metadata_filter.keys_of(POOL, uuid4(), MetadataView(declared=KEY), 10).truncated is truncated
+
+
+def test_a_count_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_filter, "MAX_COUNTED_FILES", 2)
+    ids = [UUID(int=number) for number in range(2)]
+    for more in (0, 1):
+        Files(monkeypatch, [Held([5], None, ids, []), *[Held(["b"], None, ids[:1], [])] * more])
+        warning = metadata_filter.keys_of(POOL, uuid4(), MetadataView(declared=KEY), 0).warning or ""
+        assert "key (2)" in warning
+        assert ("Only 2 files were counted" in warning) is bool(more)
+
+
+def test_statuses_share_a_count_and_wait_for_no_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, may_end, index = Files(monkeypatch, []), Event(), uuid4()
+    mistyped = Held([5], None, [UUID(int=1)], [])
+
+    def held() -> Iterator[Held]:
+        may_end.wait(60)
+        yield mistyped
+
+    files.held = cast("Sequence[Held]", held())
+
+    def warning(index: UUID) -> str | None:
+        return metadata_filter.warning_of(POOL, index, MetadataView(declared=KEY))
+
+    assert [warning(index) for _ in range(9)] == [None] * 9
+    # it changes meanwhile, which begins no second count
+    state, files.state = files.state, MetadataState(1, files.state.task_id, files.state.finished_at)
+    assert warning(index) is None
+    assert len(files.reads) == 1
+    # another index is counted meanwhile
+    files.held, other = [mistyped], uuid4()
+    eventually(lambda: "key (1)" in (warning(other) or ""), 60)
+    may_end.set()
+    files.state = state
+    eventually(lambda: "key (1)" in (warning(index) or ""), 60)
+    # a count that took long is not followed by another at once
+    files.state, reads = MetadataState(1, state.task_id, state.finished_at), len(files.reads)
+    assert warning(index) is None
+    assert len(files.reads) == reads
 
 
 @pytest.mark.parametrize(("count", "text", "most"), [(100_000, "x", 2), (0, "x" * 5_000, 30)])

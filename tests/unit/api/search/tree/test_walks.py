@@ -26,7 +26,7 @@ class Grove:
     def near_leaves(self, limit: int) -> dict[UUID, float]:
         return {leaf(number): 0.01 * number for number in self.near[:limit]}
 
-    def near_summaries(self, limit: int) -> list[NearSummary]:
+    def near_summaries(self, limit: int, *, shown: bool) -> list[NearSummary]:
         nodes = [
             NearSummary(StoredSummary(UUID(int=1000 + n), str(n), 1, "said", []), distance)
             for n, distance in enumerate(self.summaries)

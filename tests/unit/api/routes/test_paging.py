@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from api.http.paging import from_cursor, page, to_cursor
+from api.routes.paging import from_cursor, page, to_cursor
 from schemas.errors import Invalid
 
 ID = UUID(int=1)
