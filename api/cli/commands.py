@@ -216,9 +216,10 @@ def migrate(*, check: bool) -> None:
 @click.option("--repair", is_flag=True, help="Repair what differs.")
 @json_option
 def fsck(tool_id: UUID | None, check_all: bool, repair: bool, as_json: bool) -> None:
-    """Compare the vectors of TOOL_ID with Postgres, id by id, and access lists in its project with those that are set.
+    """Compare the vectors of TOOL_ID with Postgres, id by id.
 
-    The exit status is 1 if they differ and were not repaired.
+    Effective access lists of the nodes in its project are compared with the lists that are set. The exit status is 1 if
+    something differs and was not repaired.
     """
     if check_all == (tool_id is not None):
         raise click.UsageError("Give either a TOOL_ID or --all.")

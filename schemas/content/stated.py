@@ -20,8 +20,8 @@ _YAML = re.compile(_KEY + r":(?=[ \t]|$)[ \t]*(?P<rest>.*)")
 _TOML = re.compile(_KEY + r"=[ \t]*(?P<rest>.*)")
 #: Up to the end of a text of several lines in TOML, by how it begins.
 _ENDS = {
-    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'),
-    "'''": re.compile(r"(?:[^']|'(?!''))*'''"),
+    '"""': re.compile(r'\A(?:[^"\\]|\\.|"(?!""))*"""'),
+    "'''": re.compile(r"\A(?:[^']|'(?!''))*'''"),
 }
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
@@ -96,7 +96,7 @@ def _of_toml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
             end = _ENDS.get(rest[:3])
             if end is None:
                 yield entry["key"], _value(rest)
-            elif end.match(rest, 3):
+            elif end.match(rest[3:]):
                 end = None
 
 

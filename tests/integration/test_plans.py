@@ -10,11 +10,13 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import Connection
 
+from schemas.content.acl import EVERYTHING, Sight
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import File, IndexSettings, ToolConfig
 from tests.integration.database import rows_read
 from tests.service import new_database
+from worker.state.access import acl
 from worker.state.content import nodes
 from worker.state.index import drift, embedding_cache, file_lookup, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
@@ -357,6 +359,7 @@ def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str |
     for _ in range(10):  # often enough that Postgres keeps the plan
         found = nodes.page(pool, project, parent, after=("299.txt", "n299"), limit=2)
     assert [node.name for node in found] == ["2990.txt", "29900.txt"]
-    values = {"project_id": project, "parent_id": parent, "after_name": "299.txt", "after_id": "n299", "limit": 2}
+    place = {"project_id": project, "parent_id": parent, "after_name": "299.txt", "after_id": "n299", "limit": 2}
     # sorting the whole folder for each page would read all its nodes
-    assert "content_node_order" in plan(pool, "content/nodes", "page", **values)
+    for sight in EVERYTHING, Sight(frozenset({"user:a"})):
+        assert "content_node_order" in plan(pool, "content/nodes", "page", **place, **acl.admitting(sight))
