@@ -13,7 +13,7 @@ HIDDEN = Field(exclude=True)
 
 
 _Value = TypeVar("_Value")
-#: Marks a field that tells of all files of an index, also of those that a caller may not read.
+#: Marks a field that describes all files of an index, also those that a caller may not read.
 COVERS_FILES = "covers files"
 #: The type of such a field. It is null for callers who may not read all files.
 Covering = Annotated[_Value | None, COVERS_FILES]

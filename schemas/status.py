@@ -32,7 +32,7 @@ class TaskKind(StrEnum):
 class Status(BaseModel):
     """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now.
 
-    For a caller who may not read all files, what tells of the files is null, such as counts, `warning` and `error`.
+    Fields that describe all files, such as counts, `warning` and `error`, are null for a caller who may not read all.
     """
 
     tool_id: fields.ToolId

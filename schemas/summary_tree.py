@@ -61,7 +61,7 @@ class TreeLevel(BaseModel):
 class RaptorStatus(BaseModel):
     """The tree that answers, and its newest build.
 
-    For a caller who may not read all files, what tells of the files is null.
+    Fields that describe all files are null for a caller who may not read all of them.
     """
 
     has_index: bool = Field(description="Whether a complete tree answers queries.", examples=[True])
@@ -107,7 +107,7 @@ class RaptorStatus(BaseModel):
 class RaptorEstimate(BaseModel):
     """What a build of the whole tree would cost, without what is cached.
 
-    For a caller who may not read all files, what tells of the files is null.
+    Fields that describe all files are null for a caller who may not read all of them.
     """
 
     leaves: Covering[int] = Field(description="Distinct texts of the folder.", examples=[1200])

@@ -122,7 +122,7 @@ class AgentTool(Generic[Arguments]):
 
 
 def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str]) -> str:
-    """What was searched, how much of it, and what the answer lacks. Who may not read all files is told no number."""
+    """What was searched, how much of it, and what the answer lacks. No counts if some files may be hidden."""
     below = f" below {place.below}" if place.below else ""
     is_counted = coverage.total_files is not None
     files = f": {coverage.indexed_files} of {coverage.total_files} files indexed" if is_counted else ""

@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from starlette.types import Scope
 
 from api.http import scopes
-from api.http.current_lists import CHECKED_WITHIN, TELL_OF_NO_FILE, answers_by_current_lists
+from api.http.current_lists import CHECKED_WITHIN, WITHOUT_FILES, answers_by_current_lists
 from schemas.errors import BodiesBusy, Invalid, TooManyValues
 from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.machine.sharing.slots import Slots
@@ -199,7 +199,7 @@ class JsonRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], *, name: str | None = None, **values: Any) -> None:
         """See FastAPI."""
         operation = name or str(getattr(endpoint, "__name__", ""))
-        if scopes.NEEDED.get(operation) == "search" and operation not in CHECKED_WITHIN | TELL_OF_NO_FILE:
+        if scopes.NEEDED.get(operation) == "search" and operation not in CHECKED_WITHIN | WITHOUT_FILES:
             endpoint = answers_by_current_lists(endpoint)
         super().__init__(path, endpoint, name=name, **values)
 

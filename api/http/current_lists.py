@@ -28,8 +28,8 @@ MAX_PROJECTS = 10_000
 
 #: Operations that call `by_current_lists` themselves: a stream of events begins before its answer is made.
 CHECKED_WITHIN = frozenset({"query_tool", "search_project"})
-#: Operations that tell of no file, so no list changes their answers.
-TELL_OF_NO_FILE = frozenset({"get_access", "get_hosts", "list_indexers", "list_models", "list_sources"})
+#: Operations whose answers contain nothing about files, so lists do not affect them.
+WITHOUT_FILES = frozenset({"get_access", "get_hosts", "list_indexers", "list_models", "list_sources"})
 
 Answer = TypeVar("Answer")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import structlog
@@ -22,7 +22,7 @@ from joserfc.jwk import Key, import_key
 
 from schemas.errors import IssuerUnavailable
 
-#: Seconds after which keys are read again, so that one that the issuer withdraws stops to work.
+#: Seconds after which keys are read again, so that a key that the issuer withdraws stops working.
 FRESH_SECONDS = 300.0
 #: Seconds between two readings, whatever callers send.
 REST_SECONDS = 5.0
@@ -42,13 +42,21 @@ _MIN_MODULUS = 342
 log = structlog.get_logger()
 
 
+class IssuerKey(NamedTuple):
+    """A public key with its id, if it has one, and the algorithm that it checks."""
+
+    id: str | None
+    algorithm: str
+    key: Key
+
+
 class IssuerKeys:
     """The keys at a URL or in a file. Thread-safe."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._lock = Lock()
-        self._keys: list[tuple[str | None, str, Key]] | None = None
+        self._keys: Sequence[IssuerKey] = ()
         self._read_at = 0.0
         self._begun_at = 0.0
         #: The last reading, with whether it succeeded.
@@ -72,10 +80,10 @@ class IssuerKeys:
         return found
 
     def _known(self, key_id: str | None, algorithm: str) -> Key | None:
-        fitting = [(own_id, key) for own_id, own, key in self._keys or () if own == algorithm]
+        fitting = [each for each in self._keys if each.algorithm == algorithm]
         if key_id is not None:
-            return next((key for own_id, key in fitting if own_id == key_id), None)
-        return fitting[0][1] if len(fitting) == 1 else None
+            return next((each.key for each in fitting if each.id == key_id), None)
+        return fitting[0].key if len(fitting) == 1 else None
 
     def _begun(self) -> Future[bool]:
         """The reading that is in progress, or a new one, or the last one if it began a moment ago."""
@@ -105,7 +113,7 @@ class IssuerKeys:
             reading.set_result(True)
 
 
-def read_keys(place: str) -> list[tuple[str | None, str, Key]]:
+def read_keys(place: str) -> list[IssuerKey]:
     """Read the keys at a URL or in a file, each with its id and algorithm. Raises `IssuerUnavailable`."""
     try:
         given = json.loads(_fetched(place) if _is_url(place) else _file(place))
@@ -124,7 +132,7 @@ def read_keys(place: str) -> list[tuple[str | None, str, Key]]:
     return keys
 
 
-def _imported(described: dict[str, Any]) -> list[tuple[str | None, str, Key]]:
+def _imported(described: dict[str, Any]) -> list[IssuerKey]:
     """A described key that checks signatures, or nothing."""
     kind, curve, key_id = described.get("kty"), described.get("crv"), described.get("kid")
     for algorithm, (its_kind, curves) in KINDS.items():
@@ -138,7 +146,7 @@ def _imported(described: dict[str, Any]) -> list[tuple[str | None, str, Key]]:
             key = import_key(described)
         except (JoseError, ValueError, TypeError, KeyError):
             return []
-        return [(key_id if isinstance(key_id, str) else None, algorithm, key)]
+        return [IssuerKey(key_id if isinstance(key_id, str) else None, algorithm, key)]
     return []
 
 

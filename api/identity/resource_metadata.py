@@ -17,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 
 
 class ResourceMetadata:
-    """What an installation tells of the issuer of its tokens."""
+    """What an installation publishes about the issuer of its tokens."""
 
     def __init__(self, issuer: str, audience: str) -> None:
         self._issuer, self._audience = issuer, audience

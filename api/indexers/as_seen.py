@@ -1,4 +1,4 @@
-"""What tells of all files of an index, as callers see it who may not read all of them."""
+"""Hides totals over all files of an index from callers who may not read all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def as_seen(shown: Shown, caller: Caller, *, may_hide: bool) -> Shown:
 
 
 def tool_as_seen(tool: Tool, caller: Caller) -> Tool:
-    """A tool as its caller sees it. Who cannot change its config sees no rules with access lists: they name folders."""
+    """A tool as its caller sees it.
+
+    Rules with access lists name folders, so only callers who can change the config see them.
+    """
     seen = as_seen(tool, caller, may_hide=tool.may_hide)
     if caller.sight.is_whole or "write" in caller.scopes:
         return seen

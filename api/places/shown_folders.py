@@ -18,7 +18,10 @@ _ANY_FILE = "any"
 
 
 def shown_folders(pool: Pool, caller: Caller) -> Callable[[str], bool]:
-    """Whether a caller may know a folder, by its real path. Who may change rules, which name folders, knows all."""
+    """Whether a caller may know a folder, by its real path.
+
+    Rules name folders, so callers who may change rules may know all.
+    """
     if caller.project_id is None or caller.sight.is_whole or "write" in caller.scopes:
         return lambda _: True
     tests: list[tuple[str, Callable[[str], bool]]] = []

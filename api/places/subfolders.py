@@ -44,7 +44,7 @@ def subfolders(
     if not is_shown(real):
         raise no_folder(path)
     with folder.open_directories().closing() as directories:
-        # also a cursor tells of names
+        # a cursor also reveals names
         found_names = (name for name in _folder_names(directories.handle(())) if is_shown(f"{real}/{name}"))
         names = sorted(name for name in found_names if name > after)
     found: list[str] = []

@@ -57,7 +57,7 @@ def checked_metadata(metadata: object) -> dict[str, Value]:
 
 
 def usable_metadata(values: Iterable[tuple[object, object]]) -> dict[str, Value]:
-    """Those of some values that metadata can have, the first of each key, as far as there is room. Null is no value.
+    """The usable values, up to the size limit of metadata. The first value of a key counts, and null means none.
 
     A key `acl`, in whatever case, is left out.
     """

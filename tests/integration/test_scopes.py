@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from api.agents import code, find, manage, search
 from api.agents.tool import AgentTool
 from api.http.bodies import JsonRoute
-from api.http.current_lists import CHECKED_WITHIN, TELL_OF_NO_FILE
+from api.http.current_lists import CHECKED_WITHIN, WITHOUT_FILES
 from api.http.scopes import NEEDED
 from api.main import create_app
 from api.routes import sources
@@ -211,7 +211,7 @@ NOT_WRAPPED = {
 
 
 def test_every_answer_holds_by_the_lists_at_its_end(app: FastAPI) -> None:
-    unlike = CHECKED_WITHIN | TELL_OF_NO_FILE | {*NOT_WRAPPED}
+    unlike = CHECKED_WITHIN | WITHOUT_FILES | {*NOT_WRAPPED}
     assert unlike <= {name for name, scope in NEEDED.items() if scope == "search"}
     for route in iter_route_contexts(app.routes):
         if NEEDED.get(route.name or "") == "search":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.routes.tools import wanted_index
-from api.search.across.paths import is_within
+from api.search.across.readable import is_within
 from schemas.content.source import AnySource
 from schemas.errors import Invalid
 from schemas.ids import addressable

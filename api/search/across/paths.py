@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from api.search.across.readable import ReadableFiles, RuledFolder, SeenTool
+from api.search.across.readable import ReadableFiles, RuledFolder, SeenTool, is_within
 from api.search.text.visibility import admitted_paths, ids_of, rules_with_lists, visible_files
 from schemas.content.acl import Sight
 from schemas.content.source import AnySource
@@ -181,11 +181,6 @@ def _holds_all_rules(tool: SeenTool, root: str, address: str, ruled: Sequence[Ru
         for folder in ruled
         if is_within(address, folder.root) or is_within(folder.root, address)
     )
-
-
-def is_within(address: str, folder: str) -> bool:
-    """Whether an address is that of a folder, or of what lies in it."""
-    return address == folder or address.startswith(folder + "/")
 
 
 def _locations(access: ContentAccess, path: str) -> list[kind.SourceLocation]:

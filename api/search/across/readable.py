@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -35,8 +35,9 @@ class RuledFolder:
 
     def path_of(self, address: str) -> str | None:
         """The path of an address in this folder; None outside, "" for the folder itself."""
-        is_within = address == self.root or address.startswith(self.root + "/")
-        return address.removeprefix(self.prefix if address != self.root else address).strip("/") if is_within else None
+        if not is_within(address, self.root):
+            return None
+        return address.removeprefix(self.prefix if address != self.root else address).strip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,28 @@ class ReadableFiles:
             return
         nodes = [entry.node_id for entry in entries if entry.node_id is not None] if prefix == NODES else []
         visible = visible_nodes(self.pool, self.project_id, self.sight, nodes) if nodes else set()
+        tests = list(map(self._test, self.ruled))
         for entry in entries:
             if prefix == NODES and entry.node_id not in visible:
                 continue
-            if all(self._admits(folder, prefix + entry.id_path, entry.node_id) for folder in self.ruled):
+            if all(admits(prefix + entry.id_path, entry.node_id) for admits in tests):
                 yield entry
 
-    def _admits(self, folder: RuledFolder, address: str, node_id: str | None) -> bool:
-        path = folder.path_of(address)
-        if path is None:
-            return True
-        if folder.prefix == NODES:
-            visible = visible_files(self.pool, folder.index)
-            return visible is None or node_id in visible.node_ids
-        admits = admitted_paths(folder.index)
-        return admits is None or admits(path)
+    def _test(self, folder: RuledFolder) -> Callable[[str, str | None], bool]:
+        """Whether the rules of a folder's tool admit the caller to a file, by its address and the id of its node."""
+        of_nodes = folder.prefix == NODES
+        visible = visible_files(self.pool, folder.index) if of_nodes else None
+        admits = None if of_nodes else admitted_paths(folder.index)
+
+        def is_admitted(address: str, node_id: str | None) -> bool:
+            path = folder.path_of(address)
+            if path is None:
+                return True
+            return (visible is None or node_id in visible.node_ids) and (admits is None or admits(path))
+
+        return is_admitted
+
+
+def is_within(address: str, folder: str) -> bool:
+    """Whether an address is that of a folder, or of what lies in it."""
+    return address == folder or address.startswith(folder + "/")

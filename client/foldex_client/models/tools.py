@@ -104,7 +104,7 @@ class Tool(Model):
 class Status(Model):
     """One index task. Counts of files and chunks describe the index as it is now.
 
-    What tells of the files is None for a caller who may not read all of them.
+    Fields that describe all files are None for a caller who may not read all of them.
     """
 
     tool_id: str

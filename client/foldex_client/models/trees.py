@@ -17,7 +17,7 @@ class TreeLevel(Model):
 class RaptorStatus(Model):
     """The tree of summaries that answers, and its newest build.
 
-    What tells of the files is None for a caller who may not read all of them.
+    Fields that describe all files are None for a caller who may not read all of them.
     """
 
     has_index: bool
@@ -45,7 +45,7 @@ class RaptorStatus(Model):
 class RaptorEstimate(Model):
     """What a build of a tree of summaries would cost. `usd` is None if the price is not known.
 
-    What tells of the files is None for a caller who may not read all of them.
+    Fields that describe all files are None for a caller who may not read all of them.
     """
 
     leaves: int | None
