@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
+from api.http.lookup_cache import LookupCache
 from schemas.content.document import SourceEntry
 from schemas.content.source import AnySource
 from schemas.errors import FileError, FoldexError, ModelNotAllowed, ModelRefused
@@ -20,6 +23,9 @@ from worker.sandbox.texts import sample_of
 from worker.settings import Settings
 from worker.sources import Source
 from worker.state.index import tools
+from worker.state.index.statuses import TaskOfTool
+from worker.state.index.tools import Index
+from worker.state.search import languages
 from worker.tokens.languages import DEFAULT, language_of
 
 #: Seconds after which no further file of the sample is read.
@@ -36,8 +42,16 @@ DOCUMENT_SHARE = 8
 NOT_PROSE = frozenset({"code", "json", "yaml", "toml", "csv", "notebook", "xls", "xlsx", "image"})
 #: Share of the sampled characters from which other languages decide: a folder in English quotes some.
 OTHERS_DECIDE = 0.3
-#: Legibility below which MiniLM knows no more than the letters of a text.
-ILLEGIBLE = 0.3
+#: Share of an index's chunks in other languages from which a status says that its model does not read them.
+OTHERS_PREVAIL = 0.5
+#: Seconds for which a process remembers that share, which changes with a task only.
+REMEMBERED_SECONDS = 3600
+
+OTHER_LANGUAGE = (
+    f"{{:.0%}} of the text is in other languages than English, which {minilm.MODEL} hardly "
+    f"reads, so mostly words find it. To change the model, set config.embedding_model to {e5.MODEL}. Then all text is "
+    "embedded again; a dry run tells how much that is."
+)
 
 
 class Choice(NamedTuple):
@@ -80,6 +94,22 @@ def warm(settings: Settings) -> None:
         language_of("Dies lädt das Modell, weil es kein Englisch ist.")
 
 
+def warning_of(resources: Resources, index: Index, task: TaskOfTool) -> str | None:
+    """What a tool's status says if its folder came to be written in languages that its model cannot read.
+
+    None if the tool or the operator named the model, and while a task goes on.
+    """
+    is_chosen = resources.settings.model_by_language and not task.names_model
+    if not is_chosen or index.settings.embedder.model != minilm.MODEL or task.finished_at is None:
+        return None
+    read = partial(languages.others_share, resources.pool, index.id, NOT_PROSE)
+    share = _shares.get((index.id, task.task_id), read) or 0.0
+    return OTHER_LANGUAGE.format(share) if share >= OTHERS_PREVAIL else None
+
+
+_shares: LookupCache[tuple[UUID, UUID], float] = LookupCache(lambda _: None, REMEMBERED_SECONDS)
+
+
 def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:
     """The share of a sample's characters that are in other languages than English. Raises `SourceError`."""
     deadline = time.monotonic() + SAMPLE_SECONDS
@@ -87,15 +117,10 @@ def _share_of_others(source: Source, helpers: ProjectHelpers) -> float:
     for entry in _sampled(source, deadline):
         text = _text(source, helpers, entry, deadline)
         characters += len(text)
-        others += len(text) * is_other(text)
+        others += len(text) * (language_of(text) != DEFAULT)
         if time.monotonic() > deadline:
             break
     return others / characters if characters else 0.0
-
-
-def is_other(text: str) -> bool:
-    """Whether a text is in another language than English."""
-    return language_of(text) != DEFAULT or minilm.legibility(text) < ILLEGIBLE
 
 
 def _sampled(source: Source, deadline: float) -> Iterator[SourceEntry]:

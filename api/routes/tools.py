@@ -28,7 +28,7 @@ from api.http.dependencies import (
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.sight import SeenIndex
-from api.indexers import Subject, chunks, subject_of
+from api.indexers import Subject, chunks, model_choice, subject_of
 from api.indexers.as_seen import as_seen, tool_as_seen
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
@@ -191,7 +191,8 @@ def get_status(tool_id: ToolId, index: CachedIndexDep, caller: CallerDep, resour
     shown = status_as_seen(caller, task)
     if caller.sight.is_whole or not task.may_hide:
         mistyped = metadata_filter.warning_of(resources.pool, index.id, index.metadata)
-        shown.warning = " ".join(filter(None, (shown.warning, mistyped))) or None
+        unread = model_choice.warning_of(resources, index, task)
+        shown.warning = " ".join(filter(None, (shown.warning, mistyped, unread))) or None
     return shown
 
 

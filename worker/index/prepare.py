@@ -123,7 +123,7 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
 
 def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
     """The facts, completed by what the row says about the live chunks."""
-    words_language = claim.words_language or DEFAULT
+    words_language = DEFAULT if claim.words_language is None else claim.words_language
     stated = {**(claim.stated or {}), **facts.stated}
     return replace(
         facts, words_language=words_language, properties=claim.live_properties, note=claim.note, stated=stated

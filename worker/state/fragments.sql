@@ -52,7 +52,8 @@ t.image_ms,
 CASE WHEN t.over_cost THEN t.max_cost_tokens END AS passed_limit,
 extract(epoch FROM now() - greatest((SELECT ran_at FROM upkeep WHERE name = 'sweep'), t.created_at))::float8
     AS unwatched_seconds,
-i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, :may_hide AS may_hide
+i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, :may_hide AS may_hide,
+coalesce(s.config ->> 'embedding_model', s.config ->> 'dimensions') IS NOT NULL AS names_model
 
 -- name: may_hide
 -- Whether lists may hide files of a tool s over an index i: those of its rules, or those of nodes. It does not matter

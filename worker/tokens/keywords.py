@@ -69,7 +69,7 @@ def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
 
     The path and the context are included. The path may be one `with_properties`.
     """
-    normal = plain(f"{path}\n{context}\n{text}")
+    normal, language = plain(f"{path}\n{context}\n{text}"), language or DEFAULT
     of_text = groups(normal)
     # no word of the text's language spans two groups, nor does what makes it a name with signs
     found = [*map(_both_fields(language).__getitem__, of_text)]

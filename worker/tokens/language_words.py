@@ -93,7 +93,7 @@ _lock = Lock()
 
 def text_words(text: str, language: str) -> str:
     """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
-    return stems(groups(plain(text)), language)
+    return stems(groups(plain(text)), language or DEFAULT)
 
 
 def groups(normal: str) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: The language of a document that is too short, or of code.
 DEFAULT = "en"
-#: Stands for the language of words in a script of no known language.
+#: Stands for the language of words, and of documents, in a script of no known language.
 NONE = ""
 #: Languages that are told apart, by script and ISO 639-1 code. In doubt the first one of a script is assumed.
 BY_SCRIPT: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -69,13 +69,18 @@ def script_of(word: str) -> str:
 
 
 def language_of(text: str) -> str:
-    """The language of a document by ISO 639-1 code; `DEFAULT` if the text is short, in doubt, or of no known script."""
+    """The language of a document by ISO 639-1 code; `DEFAULT` if the text is short or in doubt.
+
+    `NONE` if most letters are of a script that the words of no known language have.
+    """
     sample = _sample(text)
     letters = {script: sum(map(len, pattern.findall(sample))) for script, pattern in _LETTERS.items()}
     script = max(letters, key=lambda name: letters[name])
     languages = BY_SCRIPT.get(script, ())
-    if letters[script] < MIN_LETTERS or not languages:
+    if letters[script] < MIN_LETTERS:
         return DEFAULT
+    if not languages:
+        return NONE
     if len(languages) == 1 or (script == "latin" and _is_plain_english(sample)):
         return languages[0]
     language, probability = _model().classify(sample)

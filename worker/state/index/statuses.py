@@ -51,6 +51,8 @@ class TaskOfTool(Status):
     vectors_due: Annotated[int, HIDDEN]
     #: Whether some callers may not read all files.
     may_hide: Annotated[bool, HIDDEN]
+    #: Whether the tool says which model it wants, by its name or its dimensions.
+    names_model: Annotated[bool, HIDDEN]
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> TaskOfTool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from threading import Lock
 from uuid import UUID
 
@@ -9,11 +10,14 @@ from cachetools import TTLCache
 
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
+from worker.tokens.languages import DEFAULT
 
 #: Seconds for which a process remembers the languages of an index.
 REMEMBERED_SECONDS = 0.25
 #: Number of indexes whose languages a process remembers.
 MAX_REMEMBERED = 10_000
+#: Files that are counted at most, which takes some 20 ms.
+MAX_COUNTED = 20_000
 
 _SQL = load("search/languages")
 
@@ -32,3 +36,16 @@ def of_index(pool: Pool, index_id: UUID) -> frozenset[str]:
         with _lock:
             _of_indexes[index_id] = known
     return known
+
+
+def others_share(pool: Pool, index_id: UUID, without: Collection[str]) -> float:
+    """The share of an index's chunks whose files are in other languages than `DEFAULT`, 0 to 1.
+
+    Files of the types `without` do not count, and of many files only the first `MAX_COUNTED`.
+    """
+    if of_index(pool, index_id) <= {DEFAULT}:
+        return 0.0
+    values = {"index_id": index_id, "default": DEFAULT, "without": sorted(without), "limit": MAX_COUNTED}
+    with autocommit(pool) as connection:
+        row = connection.execute(_SQL["others_share"], values).fetchone()
+        return row[0] if row else 0.0

@@ -9,3 +9,10 @@ WITH RECURSIVE found AS (
     FROM found p WHERE p.language IS NOT NULL
 )
 SELECT language FROM found WHERE language IS NOT NULL
+
+-- name: others_share
+-- the share of the chunks in files of other languages, of as many files of an index, without files of some types
+SELECT coalesce((sum(live_chunks) FILTER (WHERE words_language <> %(default)s))::float8 / sum(live_chunks), 0)
+FROM (SELECT live_chunks, words_language FROM search_index_file
+      WHERE index_id = %(index_id)s AND live_chunks > 0 AND type <> ALL (%(without)s)
+      ORDER BY path, id LIMIT %(limit)s) f

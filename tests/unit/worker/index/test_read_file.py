@@ -19,6 +19,7 @@ from worker.index.prepare import MAX_ERROR, read_file, read_files
 from worker.index.run import IndexRun
 from worker.sandbox.members import TOO_MUCH
 from worker.state.index.files import FileClaim
+from worker.tokens.languages import NONE
 
 #: A trusted time of a file.
 LONG_AGO = 1_000_000_000
@@ -60,14 +61,15 @@ def test_a_removed_file_is_not_read(tmp_path: Path) -> None:
     assert isinstance(read_file(run_over(tmp_path), replace(claim("a.md"), work="remove")), RemovedFile)
 
 
-def test_a_moved_file_is_not_read_and_keeps_what_is_known_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("language", ["de", NONE])
+def test_a_moved_file_is_not_read_and_keeps_what_is_known_of_it(tmp_path: Path, language: str) -> None:
     moved = replace(
         claim("new.md"),
         work="path",
         type="markdown",
         live_path="old.md",
         live_fingerprint="f",
-        words_language="de",
+        words_language=language,
         properties={"title": "Gezeiten"},
         note="half",
     )
@@ -75,7 +77,7 @@ def test_a_moved_file_is_not_read_and_keeps_what_is_known_of_it(tmp_path: Path) 
     assert isinstance(file, UnchangedFile)
     facts = file.facts
     assert (facts.type, facts.stamp, facts.fingerprint) == ("markdown", moved.stamp, "f")
-    assert (facts.words_language, facts.properties.title, facts.note) == ("de", "Gezeiten", "half")
+    assert (facts.words_language, facts.properties.title, facts.note) == (language, "Gezeiten", "half")
 
 
 @pytest.mark.parametrize("live_path", ["old.txt", "old.py"])

@@ -18,6 +18,7 @@ from worker.tokens.keywords import (
     query_tokens,
 )
 from worker.tokens.language_words import text_words
+from worker.tokens.languages import DEFAULT, NONE
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,12 @@ from worker.tokens.language_words import text_words
 )
 def test_words_and_their_parts(text: str, tokens: str) -> None:
     assert code_words(text) == tokens
+
+
+def test_a_document_of_no_known_language_has_the_words_of_an_english_one() -> None:
+    text = "数据库里的 data base, databases 和水泵"
+    assert keywords_of("a.md", "", text, NONE) == keywords_of("a.md", "", text, DEFAULT)
+    assert text_words(text, NONE) == text_words(text, DEFAULT)
 
 
 def test_data_leaves_no_tokens() -> None:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.languages import DEFAULT, MIN_LETTERS, candidates, language_for, language_of, script_of, stop_words
+from worker.tokens.languages import (
+    DEFAULT,
+    MIN_LETTERS,
+    NONE,
+    candidates,
+    language_for,
+    language_of,
+    script_of,
+    stop_words,
+)
 
 GERMAN = "Die Pumpe fördert das Wasser aus dem Keller, bis der Schwimmer sie abschaltet."
 
@@ -27,7 +36,9 @@ GERMAN = "Die Pumpe fördert das Wasser aus dem Keller, bis der Schwimmer sie ab
         ("fa", "پمپ آب را از زیرزمین می‌کشد تا شناور آن را خاموش کند."),
         ("el", "Η αντλία βγάζει το νερό από το υπόγειο."),
         ("hi", "पंप तहखाने से पानी निकालता है।"),
-        (DEFAULT, "水泵把地下室的水抽出来，直到浮子把它关掉。"),
+        (NONE, "水泵把地下室的水抽出来，直到浮子把它关掉为止。"),
+        (NONE, "The pump: 水泵把地下室的水抽出来，直到浮子把它关掉为止。"),
+        (DEFAULT, "水泵把地下室的水抽出来。"),
         (DEFAULT, "0x3f 1 2 3 {} [] ()"),
         (DEFAULT, ""),
     ],
