@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
+from uuid import UUID
 
 import psycopg
 import structlog
@@ -15,8 +15,10 @@ from worker.resources import Resources
 from worker.state.exclusive import try_exclusive
 from worker.state.index.tools import Index
 
-#: Minimum seconds between two checks of a process whether a run should be compacted.
+#: Minimum seconds from the first slice of a run to its first check, and between two checks of a process.
 LOOK_SECONDS = 20.0
+#: Runs whose beginnings a process remembers. A run that it forgot is checked later.
+MAX_RUNS = 1_000
 #: After a compaction, its process does other work for this many times as long. So it compacts a tenth of its time.
 REST = 9
 #: Seconds that a compaction waits for another one. A run's own takes a few.
@@ -50,17 +52,22 @@ def compact_in_turn(resources: Resources, index: Index) -> bool:
 
 
 class CompactionTurns:
-    """When a process next checks whether a run that it works on should be compacted."""
+    """When a process next checks whether a run that it works on should be compacted.
+
+    A run that ends sooner is compacted once, at its end.
+    """
 
     def __init__(self) -> None:
-        self._next = -math.inf
+        self._next = 0.0
+        self._began: dict[UUID, float] = {}
 
-    def compacting(self, resources: Resources, index: Index, batches: Iterable[T]) -> Iterator[T]:
+    def compacting(self, resources: Resources, index: Index, task_id: UUID, batches: Iterable[T]) -> Iterator[T]:
         """Yield the batches of a slice, and between them index what the run wrote, once that makes searches slow."""
+        first = self._first_check(task_id)
         for batch in batches:
             yield batch
             began = time.monotonic()
-            if began >= self._next:
+            if began >= max(self._next, first):
                 try:
                     compact(resources, index, writing=True)
                 except (StoreError, psycopg.OperationalError) as error:
@@ -68,3 +75,9 @@ class CompactionTurns:
                     log.warning("vectors not compacted", namespace=index.namespace, error=str(error))
                 ended = time.monotonic()
                 self._next = ended + max(LOOK_SECONDS, REST * (ended - began))
+
+    def _first_check(self, task_id: UUID) -> float:
+        began = self._began.setdefault(task_id, time.monotonic())
+        if len(self._began) > MAX_RUNS:
+            self._began.pop(next(iter(self._began)))
+        return began + LOOK_SECONDS

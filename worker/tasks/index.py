@@ -123,7 +123,7 @@ def _index(task_id: UUID, queue: str) -> Result:
         try:
             batches = index_slice(_open_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
             if queue == BULK:
-                batches = _turns.compacting(r, index, batches)
+                batches = _turns.compacting(r, index, task_id, batches)
             finished, more = _record(r.pool, task, batches)
         except FoldexError as error:
             files.release(r.pool, lease.owner)
