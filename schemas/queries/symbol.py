@@ -152,3 +152,8 @@ class Calls(BaseModel):
     )
     items: list[Call] = Field(description="The definitions, nearest first.")
     truncated: fields.Truncated
+    notes: list[Note] = Field(
+        default_factory=list,
+        description="What the list lacks: calls in languages without them.",
+        examples=[[]],
+    )

@@ -82,7 +82,7 @@ def import_function(reference: str) -> Any:
 
 FORMATS = (
     Format("text", "txt", "worker.parse.encodings:read", version=4, as_written=True, reading=_READ_AS_TEXT),
-    Format("code", "", "worker.parse.source_code:read", version=7, as_written=True, reading="worker.reading.ways:CODE"),
+    Format("code", "", "worker.parse.source_code:read", version=8, as_written=True, reading="worker.reading.ways:CODE"),
     Format(
         "markdown",
         "md markdown mdown mkd mdx",

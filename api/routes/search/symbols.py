@@ -18,11 +18,12 @@ from api.routes.paging import Cursor, Limit, from_cursor, page
 from api.routes.search.metadata_keys import FilterParameter, selected
 from api.search.code import calls
 from api.search.code.calls import FoundCalls
+from api.search.code.code_files import MAX_NAMED
 from api.search.code.impact import impact
-from api.search.code.meanings import MAX_NAMED
-from api.search.code.reads import FoundReads, find_reads
+from api.search.code.reads import FoundReads, find_reads, not_followed
 from schemas.content.document import Kind
 from schemas.errors import FilterMatchesNothing, Invalid, SourceBusy
+from schemas.queries.search import Note
 from schemas.queries.symbol import Calls, Impact, Symbol, Usage, Uses
 from schemas.tool import Listing
 from worker.resources import Resources
@@ -175,9 +176,10 @@ def list_callers(
     only = selected(resources, index, metadata, disconnect)
     start = _start(resources, index, name, scope, file_id, only)
     if start is None:
-        return _calls(name, (), FoundCalls([], is_cut=False))
+        return _calls(name, (), FoundCalls([], is_cut=False), [])
     last = symbols.qualified(name)[1]
-    return _calls(name, start, calls.callers(resources.pool, index.id, last, start, depth, only))
+    found = calls.callers(resources.pool, index.id, last, start, depth, only)
+    return _calls(name, start, found, not_followed(resources.pool, index.id, last, only))
 
 
 @router.get("/symbols/callees")
@@ -198,7 +200,8 @@ def list_callees(
     only = selected(resources, index, metadata, disconnect)
     start = _start(resources, index, name, scope, file_id, only) or ()
     found = calls.callees(resources.pool, index.id, start, depth, only) if start else FoundCalls([], is_cut=False)
-    return _calls(name, start, found)
+    last = symbols.qualified(name)[1]
+    return _calls(name, start, found, not_followed(resources.pool, index.id, last, only))
 
 
 def _start(
@@ -211,7 +214,7 @@ def _start(
     return found if found or not (path or file_id) else None
 
 
-def _calls(name: str, start: Sequence[Defined], found: FoundCalls) -> Calls:
+def _calls(name: str, start: Sequence[Defined], found: FoundCalls, notes: list[Note]) -> Calls:
     count = len(start)
     return Calls(
         name=name,
@@ -219,4 +222,5 @@ def _calls(name: str, start: Sequence[Defined], found: FoundCalls) -> Calls:
         ambiguous=count > 1 or any(call.ambiguous for call in found.items if call.depth == 1),
         items=found.items,
         truncated=found.is_cut or count == MAX_NAMED,
+        notes=notes,
     )

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from api.search.code.meanings import CONFIDENCES, Meanings
 from api.search.code.reads import innermost
+from api.search.code.renamed import other_names
 from api.search.code.surroundings import CLASSES
 from schemas.queries.symbol import Call, Confidence
 from worker.state.pool import Pool
@@ -58,12 +59,16 @@ def callers(
     meanings = Meanings(pool, index_id, only)
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
-        names = sorted({node.name for node in nodes}) or [name]
-        by_name = code_texts.calls_of(pool, index_id, names, MAX_CONSIDERED + 1, only=only)
-        used = [*meanings.renamed(names), *by_name]
-        wanted: set[Defined | None] = set(nodes) or {None}
+        called = [*nodes, *_made_by(meanings, nodes)]
+        meanings.want(called)
+        names = {node.name for node in called} or {name}
+        others = other_names(meanings, called, names)
+        used = code_texts.calls_by(pool, index_id, sorted(others.in_files)) if others.in_files else []
+        everywhere = sorted(names | others.everywhere)
+        used += code_texts.calls_of(pool, index_id, everywhere, MAX_CONSIDERED + 1, only=only)
+        wanted: set[Defined | None] = set(called) or {None}
         edges = [edge for edge in _edges(meanings, used[:MAX_CONSIDERED]) if edge.target in wanted]
-        return edges, len(used) > MAX_CONSIDERED
+        return edges, others.is_cut or len(used) > MAX_CONSIDERED
 
     return _walk(meanings, start, step, depth, _caller)
 
@@ -79,6 +84,14 @@ def callees(pool: Pool, index_id: UUID, start: Sequence[Defined], depth: int, on
         return list(_edges(meanings, used[:MAX_CONSIDERED])), len(used) > MAX_CONSIDERED
 
     return _walk(meanings, start, step, depth, _callee)
+
+
+def _made_by(meanings: Meanings, nodes: Sequence[Defined]) -> Iterator[Defined]:
+    """The classes that constructors among these definitions make: what calls the class calls them."""
+    for node in nodes:
+        if node.name in _CONSTRUCTORS and node.scope:
+            outline = meanings.outline(node.file_id)
+            yield from (each for each in outline if each.path == node.scope and each.kind in CLASSES)
 
 
 def _run(meanings: Meanings, node: Defined) -> Iterable[Defined]:
@@ -98,12 +111,11 @@ def _edges(meanings: Meanings, used: Sequence[CalledName]) -> Iterator[Edge]:
         outline = code.outline if code else meanings.outline(call.file_id)
         around = [each for each in outline if each.path == call.scope]
         caller = innermost(around, call.line) or innermost(outline, call.line) if call.scope else None
-        meaning = meanings.of_call(call.file_id, call.line, call.name, caller)
-        targets: Sequence[Defined | None] = meaning.targets or [None]
-        # overloads of one name are one
-        number = len({(target.file_id, target.path) for target in meaning.targets})
-        for target in targets:
-            yield Edge(call.file_id, call.line, call.name, caller, target, number, meaning.confidence)
+        for meaning in meanings.of_call(call.file_id, call.line, call.name, caller):
+            # overloads of one name are one
+            number = len({(target.file_id, target.path) for target in meaning.targets})
+            for target in meaning.targets or [None]:
+                yield Edge(call.file_id, call.line, call.name, caller, target, number, meaning.confidence)
 
 
 @dataclass(slots=True)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from api.search.code.imports import Imported, Imports, read_imports
+from api.search.code.imports import Imported, Imports, outermost, read_imports
 from api.search.code.masked import masked
 from api.search.code.packages import LANGUAGES, read_package_imports
 from api.search.code.reads import mentions
+from api.search.code.scripts import SCRIPTS, read_scripts
 from schemas.queries.symbol import Confidence
 from worker.state.search.code_texts import CodeFile, Defined
 
@@ -23,7 +24,11 @@ MEMBER = re.compile(r"(?:\?\.|\.|::|->)\s*$")
 RECEIVER = re.compile(
     r"([A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?(?:(?:\??\.|::)[A-Za-z_]\w{0,99}){0,6})\s{0,40}(?:\?\.|\.|::|->)$"
 )
+#: Kinds of definitions that have names of their own.
+FUNCTIONS = frozenset({"function", "method"})
 _BREAK = re.compile(r"\n")
+#: What follows the name of a call: also type arguments, and what Rust makes of a struct.
+_CALLED = re.compile(r"[ \t]*(?:\?\.)?(?:::)?[(<!`{]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +51,33 @@ class CodeOfFile:
     code: str = field(init=False)
     breaks: list[int] = field(init=False)
     imports: Imports = field(init=False)
+    _outside: str | None = None
 
     def __post_init__(self) -> None:
         self.code = masked(self.text, self.file.language)
         self.breaks = [-1, *(found.start() for found in _BREAK.finditer(self.code)), len(self.code)]
+        self.imports = self._read_imports()
+
+    def _read_imports(self) -> Imports:
         language = self.file.language
-        is_packaged = language in LANGUAGES
-        read = read_package_imports if is_packaged else read_imports
-        self.imports = read(self.text, self.code, language)
+        if language == "python":
+            functions = [each for each in self.outline if each.kind in FUNCTIONS]
+            spans = ((self.offset(each.start_line), self.offset(each.end_line + 1)) for each in functions)
+            return read_imports(self.code, spans)
+        if language in SCRIPTS:
+            return read_scripts(self.text, self.code)
+        return read_package_imports(self.text, self.code, language) if language in LANGUAGES else Imports()
+
+    @property
+    def outside(self) -> str:
+        """The code outside of functions, in which another function has no names of its own."""
+        if self._outside is None:
+            functions = [each for each in self.outline if each.kind in FUNCTIONS]
+            spans = outermost((self.offset(each.start_line), self.offset(each.end_line + 1)) for each in functions)
+            ends = [0, *(end for _, end in spans)]
+            starts = [*(start for start, _ in spans), len(self.code)]
+            self._outside = "\n".join(self.code[end:start] for end, start in zip(ends, starts, strict=True))
+        return self._outside
 
     def between(self, first: int, last: int) -> str:
         """The code of some lines."""
@@ -80,18 +104,25 @@ class CodeOfFile:
             return []
         start = self.breaks[number] + 1
         is_definition = any(each.name == name and each.start_line == line for each in self.outline)
+        end_of_line = self.breaks[number + 1]
+        places = list(mentions(self.code[start:end_of_line], name))
+        called = {place for place in places if _CALLED.match(self.code, start + place + len(name), end_of_line)}
         found: list[str | None] = []
-        for place in mentions(self.code[start : self.breaks[number + 1]], name):
+        for place in places:
             before = self.code[max(0, start + place - MAX_RECEIVER) : start + place]
-            if member := MEMBER.search(before):
+            member = MEMBER.search(before)
+            if is_definition and not member:
+                # what the line defines comes first, and calls nothing
+                is_definition = False
+            elif called and place not in called:
+                # another use of the name
+                continue
+            elif member:
                 end = start + place - len(member[0])
                 receiver = RECEIVER.search(before.rstrip())
                 is_text = end > 0 and self.text[end - 1] in _QUOTES
                 path = PATH if member[0].startswith(PATH) else ""
                 found.append(LITERAL if is_text else receiver[1] + path if receiver else None)
-            elif is_definition:
-                # what the line defines comes first, and calls nothing
-                is_definition = False
             else:
                 found.append("")
         return found

@@ -16,6 +16,14 @@ _GIVEN = re.compile(
     rf"[ \t]*\??:[ \t]*(?:Optional\[|type\[)?[\"']?({_NAME})"
     rf"|[ \t]*(?::=|=)[ \t]*(?:await[ \t]+|new[ \t]+)?({_NAME})[ \t]*(\(?)"
 )
+_ALTERNATIVE = re.compile(rf"[ \t]*\|[ \t]*[\"']?({_NAME})")
+#: What a variable may be that is no class.
+_NOTHING = frozenset({"None", "null", "undefined"})
+#: What stands before an attribute, before an argument or a parameter, and before what a loop assigns.
+_OWNER = re.compile(r"([\w)\]]{1,50})(?:\?\.|\.|->)$")
+_SELVES = frozenset({"self", "this", "cls"})
+_IN_CALL = re.compile(r"[(,]\s*$")
+_LOOP = re.compile(r"\bfor[ \t(]{1,9}(?:(?:const|let|var)[ \t]{1,9})?(?:\w{1,99}[ \t]{0,9},[ \t]{0,9}){0,9}$")
 _AS = re.compile(r"([A-Za-z_][\w.]{0,99})[ \t]{0,9}\([^()\n]{0,99}\)[ \t]{1,9}as[ \t]{1,9}$")
 #: `Type name` of Java and C#, whose types begin with a capital.
 _TYPE_BEFORE = re.compile(
@@ -44,11 +52,42 @@ _GO_RETURNS = re.compile(r"\) ?\(? ?\*?([A-Za-z_][\w.]*)(?:, ?(?:error|bool) ?\)
 _RUST_RETURNS = re.compile(r"-> ?(?:Result<|io::Result<|Option<)? ?&?(?:'\w+ )?(?:mut )?([A-Za-z_][\w:]*)")
 
 
-def given(lines: str, variable: str, language: str | None) -> Iterator[str]:
-    """The classes, or functions that return them, which the lines give a variable."""
+def given(lines: str, variable: str, language: str | None, *, is_attribute: bool = False) -> Iterator[str]:
+    """The classes, or functions that return them, which the lines give a variable; "" for what is not seen.
+
+    `is_attribute`: an attribute of the class that the lines define.
+    """
     for start in mentions(lines, variable):
-        if found := _at(lines, start, start + len(variable), language):
-            yield found
+        before = lines[max(0, start - _MAX_TYPE) : start]
+        owner = _OWNER.search(before)
+        if owner and not (is_attribute and (owner[1] in _SELVES or language in {"go", "rust"})):
+            continue
+        end = start + len(variable)
+        if language in {"java", "csharp", "go", "rust"}:
+            if found := _at(lines, start, end, language):
+                yield found
+        else:
+            yield from _choices(lines, before, variable, end, language)
+
+
+def _choices(lines: str, before: str, variable: str, end: int, language: str | None) -> Iterator[str]:
+    """What Python, JavaScript or TypeScript gives a variable at one place."""
+    found = _GIVEN.match(lines, end)
+    if found and found[1]:
+        names, place = [found[1]], found.end(1)
+        while alternative := _ALTERNATIVE.match(lines, place):
+            names.append(alternative[1])
+            place = alternative.end()
+        yield from (name for name in names if name not in _NOTHING)
+    elif found and found[2] not in _NOTHING:
+        # what Python passes to a call, or takes if nothing is passed, is not what the variable always is
+        is_passed = language == "python" and _IN_CALL.search(before)
+        if not is_passed and (found[3] or found[2] != variable):
+            yield found[2] if found[3] else ""
+    elif opened := _AS.search(before):
+        yield opened[1]
+    elif not found and _LOOP.search(before):
+        yield ""
 
 
 def _at(lines: str, start: int, end: int, language: str | None) -> str | None:
@@ -62,13 +101,8 @@ def _at(lines: str, start: int, end: int, language: str | None) -> str | None:
         found = _GO.match(lines, end)
         name = found and (found[1] or found[2])
         return None if name in _GO_WORDS else name
-    if language == "rust":
-        found = _RUST.match(lines, end)
-        return (found[1] or found[2]).replace("::", ".") if found else None
-    if (found := _GIVEN.match(lines, end)) and (found[1] or found[3]):
-        return found[1] or found[2]
-    found = _AS.search(lines[max(0, start - _MAX_TYPE) : start])
-    return found[1] if found else None
+    found = _RUST.match(lines, end)
+    return (found[1] or found[2]).replace("::", ".") if found else None
 
 
 def returned(signature: str, name: str, language: str | None) -> str | None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-#: Languages whose modules are files that import each other by paths.
-SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
-_EXTENSIONS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".mts")
 #: Folders in which the modules of a folder often lie.
-_LAYOUTS = ("", "src", "lib", "python")
+LAYOUTS = ("", "src", "lib", "python")
 #: Folders above a file in which its modules are looked for.
 _MAX_ABOVE = 12
 
 _FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n(]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
-_SCRIPT_FROM = re.compile(r"^[ \t]*(?:import|export)\b([^;\"'`()=]{0,600}?)\bfrom\b", re.MULTILINE)
-_REQUIRE = re.compile(r"\b(?:const|let|var)[ \t]+(\{[^{}]*\}|\w+)[ \t]*=[ \t]*require[ \t]*\(")
-_MODULE = re.compile(r"""\s*["']([^"'\n]{1,500})["']""")
-_NAMED = re.compile(r"\{([^{}]*)\}")
-_ALL_AS = re.compile(r"\*[ \t]+as[ \t]+(\w+)")
-_DEFAULT = re.compile(r"^\s*(?:type\s+)?(\w+)\s*(?:,|$)")
 _ALIASED = re.compile(r"^(?:type\s+)?([\w.]+)(?:(?:\s+as\s+|\s*:\s*)(\w+))?$")
 
 
@@ -40,72 +32,76 @@ class Imports:
 
     named: dict[str, Imported] = field(default_factory=dict)
     everything: list[str] = field(default_factory=list)
+    #: What else a name may be, if branches import it from several modules.
+    others: dict[str, list[Imported]] = field(default_factory=dict)
     #: Those within functions: where each stands, and the name that it gives.
     inner: list[tuple[int, str, Imported]] = field(default_factory=list)
+    #: What others get by a name, if it has another name in the file.
+    exports: dict[str, str] = field(default_factory=dict)
+    #: Names that a file of a script gets from others and passes on.
+    passed_on: set[str] = field(default_factory=set)
+    #: Names in the expression that a script exports by default.
+    wrapped: set[str] = field(default_factory=set)
+    #: Whether the file has names of its own, which others must import.
+    is_module: bool = True
     #: The package or namespace that the file says it belongs to.
     package: str = ""
 
-    def aliases(self, names: Collection[str]) -> set[str]:
-        """Other names that the file gives to what has these names."""
-        pairs = [*self.named.items(), *((alias, imported) for _, alias, imported in self.inner)]
-        return {alias for alias, imported in pairs if imported.name in names and imported.name != alias}
+    def every(self) -> Iterator[tuple[str, Imported]]:
+        """All that is imported, with the names that it has in the file."""
+        yield from self.named.items()
+        yield from ((alias, each) for alias, others in self.others.items() for each in others)
+        yield from ((alias, imported) for _, alias, imported in self.inner)
 
 
-def read_imports(text: str, code: str, language: str | None) -> Imports:
-    """Read the imports of a file from its text, and its code without strings and comments."""
+def read_imports(code: str, functions: Iterable[tuple[int, int]]) -> Imports:
+    """Read the imports of a file of Python from its code. `functions` are where each begins and ends in it."""
     imports = Imports()
-    if language == "python":
-        _read_python(code, imports)
-    elif language in SCRIPTS:
-        _read_scripts(text, code, imports)
+    spans = outermost(functions)
+    for place, alias, imported in sorted(_python(code, imports), key=lambda each: each[0]):
+        around = bisect_right(spans, (place, len(code))) - 1
+        known = imports.named.get(alias)
+        if around >= 0 and place < spans[around][1]:
+            imports.inner.append((place, alias, imported))
+        elif known is None or known == imported:
+            imports.named[alias] = imported
+        else:
+            imports.others.setdefault(alias, []).append(imported)
     return imports
 
 
-def _read_python(code: str, imports: Imports) -> None:
+def outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans that lie in no other, in order."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not found or first >= found[-1][1]:
+            found.append((first, last))
+    return found
+
+
+def _python(code: str, imports: Imports) -> Iterator[tuple[int, str, Imported]]:
     for found in _FROM.finditer(code):
         module = found[1]
-        for name, alias in _aliased(found[2].strip("()")):
-            imports.named[alias] = Imported(module, name)
-            if found[0][0] in " \t":
-                imports.inner.append((found.start(), alias, imports.named[alias]))
+        yield from ((found.start(), alias, Imported(module, name)) for name, alias in aliased(found[2].strip("()")))
         if found[2].strip() == "*":
             imports.everything.append(module)
     for found in _IMPORT.finditer(code):
-        for name, alias in _aliased(found[1]):
+        for name, alias in aliased(found[1]):
             # `import a.b` brings `a`, of which `b` is an attribute
             whole = name.partition(".")[0] if alias == name else name
-            imports.named[whole if alias == name else alias] = Imported(whole, None)
+            yield found.start(), whole if alias == name else alias, Imported(whole, None)
 
 
-def _read_scripts(text: str, code: str, imports: Imports) -> None:
-    clauses = [(found.end(), found[1]) for found in _SCRIPT_FROM.finditer(code)]
-    clauses += [(found.end(), found[1]) for found in _REQUIRE.finditer(code)]
-    for end, clause in clauses:
-        module = _MODULE.match(text, end)
-        if module is None:
-            continue
-        for group in _NAMED.findall(clause):
-            for name, alias in _aliased(group):
-                imports.named[alias] = Imported(module[1], name)
-        if whole := _ALL_AS.search(clause):
-            imports.named[whole[1]] = Imported(module[1], None)
-        elif "*" in clause:
-            imports.everything.append(module[1])
-        if default := _DEFAULT.match(clause):
-            imports.named[default[1]] = Imported(module[1], None)
-
-
-def _aliased(clause: str) -> Iterator[tuple[str, str]]:
+def aliased(clause: str) -> Iterator[tuple[str, str]]:
+    """The names of a list of imports, each with the name that it gets."""
     for part in clause.split(","):
         if found := _ALIASED.match(part.strip()):
             yield found[1], found[2] or found[1]
 
 
-def module_paths(module: str, path: str, language: str | None) -> list[str]:
-    """The paths that a module may have, the likeliest first, as a file at `path` imports it."""
+def module_paths(module: str, path: str) -> list[str]:
+    """The paths that a module of Python may have, the likeliest first, as a file at `path` imports it."""
     folder = posixpath.dirname(path)
-    if language in SCRIPTS:
-        return _script_paths(module, folder)
     dots = len(module) - len(module.lstrip("."))
     below = module[dots:].replace(".", "/")
     if dots:
@@ -118,7 +114,7 @@ def module_paths(module: str, path: str, language: str | None) -> list[str]:
     if above[-1]:
         above.append("")
     # a file finds modules beside itself last: what is imported by a whole name lies below a root
-    return [each for root in [*above[::-1], *_LAYOUTS[1:]] for each in _python_files(root, below)]
+    return [each for root in [*above[::-1], *LAYOUTS[1:]] for each in _python_files(root, below)]
 
 
 def package_above(path: str, module: str, language: str | None) -> str | None:
@@ -136,17 +132,3 @@ def _python_files(root: str, below: str) -> list[str]:
         return [posixpath.join(root, "__init__.py")]
     joined = posixpath.join(root, below)
     return [f"{joined}.py", f"{joined}/__init__.py", f"{joined}.pyi"]
-
-
-def _script_paths(module: str, folder: str) -> list[str]:
-    if module.startswith("."):
-        places = [posixpath.normpath(posixpath.join(folder, module))]
-    else:
-        inner = module[2:] if module.startswith(("@/", "~/")) else module
-        places = [posixpath.join(root, inner) for root in _LAYOUTS]
-    found = []
-    for place in places:
-        stem, extension = posixpath.splitext(place)
-        whole = [place, *(stem + each for each in _EXTENSIONS)] if extension in _EXTENSIONS else []
-        found += [*whole, *(place + each for each in _EXTENSIONS), *(f"{place}/index{each}" for each in _EXTENSIONS)]
-    return found

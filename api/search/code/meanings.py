@@ -7,110 +7,51 @@ any definition of its name.
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from api.search.code.code_of_file import LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning
+from api.search.code import script_members
+from api.search.code.code_files import CodeFiles
+from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning
+from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
-from api.search.code.imports import SCRIPTS, Imported, module_paths, package_above
+from api.search.code.imports import Imported
+from api.search.code.own_names import holder_of, is_local
 from api.search.code.packages import LANGUAGES, WITH_BARE_MEMBERS, WITH_PARTS
+from api.search.code.scripts import DEFAULT, SCRIPTS
 from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
 from api.search.code.visible import in_module, is_same_language, visible
-from api.search.text.file_text import first_line_of, joined
 from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
-from worker.state.search import code_texts
-from worker.state.search.code_texts import CalledName, Defined, Only
+from worker.state.search.code_texts import Defined, Only
 
 #: The surest first.
 CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
-#: Bytes of code that one request reads, and definitions of one name.
-MAX_BYTES = 8_000_000
-MAX_NAMED = 100
-#: Files that are looked through for other names of a definition.
-MAX_RENAMING = 100
 #: Imports, bases or assignments that are followed one after another.
 MAX_STEPS = 8
+#: Kinds of definitions that hold what is defined elsewhere.
+_VARIABLES = frozenset({"variable", "constant"})
 _OWN = frozenset({"self", "cls", "this", "Self", "super()", "super", "base"})
 _INHERITED = frozenset({"super()", "super", "base"})
-_GO_MODULE = re.compile(r"^module[ \t]+(\S+)", re.MULTILINE)
 
 
-class Meanings:
-    """Finds meanings in the code of one index, as if it had `only` these files, and remembers what it read."""
+class Meanings(CodeFiles):
+    """Finds meanings in the code of one index."""
 
     def __init__(self, pool: Pool, index_id: UUID, only: Only = None) -> None:
-        self._pool, self._index, self._only = pool, index_id, only
-        self._files: dict[UUID, CodeOfFile | None] = {}
-        self._paths: dict[str, UUID | None] = {}
-        self._named: dict[str, tuple[Defined, ...]] = {}
-        self._outlines: dict[UUID, Sequence[Defined]] = {}
-        self._path_of: dict[UUID, str] = {}
-        self._left = MAX_BYTES
+        super().__init__(pool, index_id, only)
+        self._exports: dict[tuple[UUID, str, bool], Meaning] = {}
 
-    def read(self, ids: Iterable[UUID]) -> None:
-        """Read files ahead, with one query for all."""
-        missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._files]
-        if not missing:
-            return
-        self._files |= dict.fromkeys(missing)
-        texts = code_texts.read_texts(self._pool, missing, self._left) if self._left > 0 else {}
-        outlines = code_texts.outlines(self._pool, missing)
-        self._outlines |= {id_: outlines.get(id_, ()) for id_ in missing}
-        bases = code_texts.bases(self._pool, texts)
-        for file in code_texts.read_files(self._pool, missing):
-            self._path_of[file.id] = file.path
-            rows = texts.get(file.id)
-            if not rows:
-                continue
-            text = joined(rows)
-            self._left -= len(text)
-            outline = self._outlines[file.id]
-            self._files[file.id] = CodeOfFile(file, text, first_line_of(rows), outline, bases.get(file.id, {}))
-            self._paths[file.path] = file.id
-
-    def file(self, file_id: UUID) -> CodeOfFile | None:
-        """A file; None if too much was read already."""
-        self.read([file_id])
-        return self._files[file_id]
-
-    def outline(self, file_id: UUID) -> Sequence[Defined]:
-        """The definitions of a file, also if its text was not read."""
-        self.read([file_id])
-        return self._outlines[file_id]
-
-    def path(self, file_id: UUID) -> str | None:
-        """The path of a file; None if it was removed meanwhile."""
-        self.read([file_id])
-        return self._path_of.get(file_id)
-
-    def renamed(self, names: Sequence[str]) -> list[CalledName]:
-        """The calls of definitions with these names by other names that imports give them."""
-        files = code_texts.renaming(self._pool, self._index, names, MAX_RENAMING, only=self._only)
-        self.read(files)
-        codes = [code for id_ in files if (code := self._files[id_]) is not None]
-        wanted = [(code.file.id, alias) for code in codes for alias in code.imports.aliases(names)]
-        return code_texts.calls_by(self._pool, self._index, wanted) if wanted else []
-
-    def named(self, name: str) -> tuple[Defined, ...]:
-        """The definitions of a name in all files that count."""
-        if name not in self._named:
-            found = code_texts.named(self._pool, self._index, name, MAX_NAMED, only=self._only)
-            self._named[name] = tuple(found)
-        return self._named[name]
-
-    def of_call(self, file_id: UUID, line: int, name: str, within: Defined | None) -> Meaning:
-        """What the calls of a name in a line mean, which stand in the definition `within`."""
+    def of_call(self, file_id: UUID, line: int, name: str, within: Defined | None) -> list[Meaning]:
+        """What each call of a name in a line means, which stand in the definition `within`."""
         code = self.file(file_id)
         if code is None:
-            return self._unseen(name, self.outline(file_id))
-        receivers = code.receivers(line, name)
+            return [self._unseen(name, self.outline(file_id))]
+        receivers = dict.fromkeys(code.receivers(line, name))
         if not receivers:
-            return self._unseen(name, code.outline)
+            return [self._unseen(name, code.outline)]
         found = [self._meant(code, receiver, name, within) for receiver in receivers]
-        best = [each for each in found if each.targets] or found
-        return min(best, key=lambda each: CONFIDENCES.index(each.confidence))
+        return [each for each in found if each.targets] or found[:1]
 
     def _unseen(self, name: str, outline: Sequence[Defined]) -> Meaning:
         """What a call means whose line cannot be read: a function of its own file, else any definition of the name."""
@@ -127,22 +68,38 @@ class Meanings:
         return self._member(code, receiver, name, within)
 
     def _bare(self, code: CodeOfFile, name: str, within: Defined | None, steps: int) -> Meaning:
-        """A name as a place in a file sees it: from the definitions around it, the file, and its imports."""
+        """A name as a place in a file sees it, unless a function around the place gives it a value of its own."""
+        found = self._visible(code, name, within, steps)
+        if not found.targets or not _has_locals(code):
+            return found
+        around = functions_around(code, within)
+        scopes = {each.scope for each in found.targets if each.file_id == code.file.id}
+        for each in [] if code.inner_import(name, around) else around:
+            if each.path in scopes:
+                break
+            lines = code.between(each.start_line, each.end_line)
+            if each.kind in FUNCTIONS and each.name != name and is_local(lines, each.signature, name):
+                return Meaning(found.targets, "by_name")
+        return found
+
+    def _visible(self, code: CodeOfFile, name: str, within: Defined | None, steps: int) -> Meaning:
+        """A name by the definitions around a place, the file, and its imports."""
         around = within.path if within else ""
+        is_script = script_members.is_script(code)
+        if inner := code.inner_import(name, functions_around(code, within)):
+            return self.imported(code, inner, steps)
         while True:
             # a method, also one of a literal, has something before it where it is called
             own = [d for d in code.outline if d.name == name and d.scope == around and d.kind != "method"]
+            own = [d for d in own if not (is_script and holder_of(d.signature, name))]
             owner = [each for each in code.outline if around and each.path == around]
             if own and not any(each.kind in WITH_MEMBERS for each in owner):
                 return Meaning(tuple(own), "resolved")
             if not around:
                 break
             around = around.rpartition("/")[0]
-        if code.file.language == "python" or code.file.language in SCRIPTS:
-            inner = code.inner_import(name, functions_around(code, within)) if code.imports.inner else None
-            if inner is not None:
-                return Meaning(self._imported(code, inner, name, steps), "resolved")
-            return Meaning(self._exported(code, name, steps, own=False), "resolved")
+        if is_script or code.file.language == "python":
+            return self._exported(code, name, steps, own=False)
         if code.file.language in LANGUAGES:
             return self._of_package(code, name, within)
         found = self.named(name)
@@ -161,54 +118,67 @@ class Meanings:
         # a class from outside the folder may bring it
         return Meaning(self.named(name), "by_name") if self.named(name) else found
 
-    def go_module(self) -> str | None:
-        """What `go.mod` calls the module of the folder; None if there is none."""
-        self._look_up(["go.mod"])
-        file_id = self._paths["go.mod"]
-        code = self.file(file_id) if file_id else None
-        found = _GO_MODULE.search(code.text) if code else None
-        return found[1] if found else None
+    def _exported(self, code: CodeOfFile, name: str, steps: int, *, own: bool = True) -> Meaning:
+        """What others get from a file by a name; not `own`: what the file itself gets from others."""
+        key = (code.file.id, name, own)
+        if key not in self._exports:
+            # what modules pass on to each other in a circle is nothing
+            self._exports[key] = Meaning((), "resolved")
+            self._exports[key] = self._given_by(code, name, steps, own=own)
+        return self._exports[key]
 
-    def _exported(self, code: CodeOfFile, name: str, steps: int, *, own: bool = True) -> tuple[Defined, ...]:
-        """What others get from a file by a name: a definition, or what it imports itself."""
-        if own:
-            found = tuple(each for each in code.outline if each.name == name and not each.scope)
-            if found:
-                return found
+    def _given_by(self, code: CodeOfFile, name: str, steps: int, *, own: bool) -> Meaning:
+        local = code.imports.exports.get(name, name) if own else name
+        defined = [each for each in code.outline if each.name == local and not each.scope] if own else []
+        if found := tuple(each for each in defined if script_members.is_given(code, each)):
+            return Meaning(found, "resolved")
         if steps > MAX_STEPS:
-            return ()
-        imported = code.imports.named.get(name)
+            return Meaning((), "by_name")
+        imported = code.imports.named.get(local)
         if imported is not None:
-            return self._imported(code, imported, name, steps)
+            return self._one_of(code, [imported, *code.imports.others.get(local, ())], steps)
+        suggested = Meaning((), "resolved")
         for each in code.imports.everything:
-            module = self._module(code, each)
-            if module and (found := self._exported(module, name, steps + 1)):
-                return found
-        return ()
+            module = self.module(code, each)
+            meant = self._exported(module, name, steps + 1) if module else self._elsewhere(code, each, name)
+            if meant.targets and meant.confidence == "resolved":
+                return meant
+            suggested = meant if meant.targets else suggested
+        is_shared = not own and not code.imports.is_module
+        return script_members.shared(self, name) if is_shared else suggested
 
-    def _imported(self, code: CodeOfFile, imported: Imported, name: str, steps: int) -> tuple[Defined, ...]:
-        module = self._module(code, imported.module)
-        # a default export has any name where it is imported
-        return self._exported(module, imported.name or name, steps + 1) if module else ()
+    def _one_of(self, code: CodeOfFile, choices: Sequence[Imported], steps: int) -> Meaning:
+        """What is imported, by one branch or another."""
+        found = [self.imported(code, each, steps) for each in choices]
+        if len(found) == 1:
+            return found[0]
+        targets = tuple(dict.fromkeys(target for each in found for target in each.targets))
+        return Meaning(targets, "by_name" if all(each.confidence == "by_name" for each in found) else "likely")
 
-    def _module(self, code: CodeOfFile, module: str) -> CodeOfFile | None:
-        """The file of a module, as another file imports it; None if the folder has none."""
-        paths = module_paths(module, code.file.path, code.file.language)
-        packages = {path: package for path in paths if (package := package_above(path, module, code.file.language))}
-        self._look_up([*paths, *packages.values()])
-        for path in paths:
-            file_id = self._paths[path]
-            if path in packages and self._paths[packages[path]] is not None:
-                continue
-            if file_id is not None and path != code.file.path:
-                return self.file(file_id)
-        return None
+    def imported(self, code: CodeOfFile, imported: Imported, steps: int = 0) -> Meaning:
+        """What an import of a file means."""
+        module = self.module(code, imported.module)
+        is_script = script_members.is_script(code)
+        name = imported.name or (DEFAULT if is_script else None)
+        if name is None:
+            return Meaning((), "resolved")
+        if module is None:
+            return self._elsewhere(code, imported.module, name)
+        if name == DEFAULT and DEFAULT not in module.imports.named and module.imports.wrapped:
+            # an expression, such as `export default wrapped(Button)`
+            found = tuple(d for d in module.outline if d.name in module.imports.wrapped and not d.scope)
+            return Meaning(found, "likely" if len(found) == 1 else "by_name")
+        return self._exported(module, name, steps + 1)
 
-    def _look_up(self, paths: Iterable[str]) -> None:
-        unknown = [path for path in paths if path not in self._paths]
-        if unknown:
-            self._paths |= dict.fromkeys(unknown)
-            self._paths |= code_texts.at_paths(self._pool, self._index, unknown, only=self._only)
+    def _elsewhere(self, code: CodeOfFile, module: str, name: str) -> Meaning:
+        """What an import means that names no path of the folder: a package whose place is not known, or nothing."""
+        found = []
+        for each in self.named(name):
+            path, language = self.path(each.file_id) or "", code.file.language
+            is_alike = script_members.is_script(self.file(each.file_id)) == script_members.is_script(code)
+            if each.kind != "method" and not each.scope and is_alike and may_be(path, language, module):
+                found.append(each)
+        return Meaning(tuple(found), ("likely" if len(found) == 1 else "by_name") if found else "resolved")
 
     def _member(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of what stands before it."""
@@ -219,7 +189,8 @@ class Meanings:
         if head in _OWN and not (head == "super" and code.file.language == "rust"):
             owner = next(classes_around(code, within), None)
             if owner is None:
-                return Meaning(self.named(name), "by_name")
+                held = () if rest else script_members.of_this(code, functions_around(code, within), name)
+                return Meaning(held, "likely") if held else Meaning(self.named(name), "by_name")
             if rest:
                 return self._of_attribute(owner, rest, name)
             return self._of_class(owner, name, skip=head in _INHERITED)
@@ -227,10 +198,29 @@ class Meanings:
             is_variable = is_value and receiver.isidentifier()
             way = self._of_variable if is_variable else self._qualified
             return way(code, receiver, name, within)
-        module = self._module_called(code, receiver)
+        module = self._module_called(code, receiver, within)
         if module is not None:
-            return Meaning(self._exported(module, name, 0), "resolved")
+            return self._of_module(code, module, receiver, name)
         return Meaning(self.named(name), "by_name") if rest else self._of_word(code, head, name, within)
+
+    def _of_module(self, code: CodeOfFile, module: CodeOfFile, receiver: str, name: str) -> Meaning:
+        """A member of a module: what it exports, or a member of its default export."""
+        whole = self._exported(module, DEFAULT, 0).targets if script_members.is_script(module) else ()
+        for each in whole:
+            if held := self._held(each, name):
+                return Meaning(held, "resolved")
+        found = self._exported(module, name, 0)
+        imported = code.imports.named.get(receiver)
+        is_object = bool(whole or module.imports.exports or (imported and imported.name == DEFAULT))
+        # an object may get members that are not seen
+        return Meaning(self.named(name), "by_name") if is_object and not found.targets else found
+
+    def _held(self, owner: Defined, name: str) -> tuple[Defined, ...]:
+        """What a class or an object of a script has by a name."""
+        if owner.kind not in CLASSES:
+            return script_members.held(self, owner, name)
+        found = self._of_class(owner, name)
+        return found.targets if found.confidence == "resolved" else ()
 
     def _qualified(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of a package, a module, a class, or a variable and its attributes."""
@@ -259,7 +249,7 @@ class Meanings:
 
     def _classes_of_variable(self, code: CodeOfFile, variable: str, within: Defined | None) -> Sequence[Defined]:
         for around in [*functions_around(code, within), None]:
-            lines = code.between(around.start_line, around.end_line) if around else code.code
+            lines = code.between(around.start_line, around.end_line) if around else code.outside
             kinds = dict.fromkeys(given(lines, variable, code.file.language))
             found = [self._class_of(code, each, around) for each in kinds]
             if found:
@@ -272,49 +262,63 @@ class Meanings:
         found = self._bare(code, called, within, 0)
         owner = self._one_class(code, found.targets)
         if owner is not None and (found.confidence != "by_name" or is_call):
-            return self._of_class(owner, name)
+            return _weaker(self._of_class(owner, name), found.confidence)
         if is_call:
             result = self._returned(found.targets)
             meant = self._of_class(result, name).targets if result else ()
             return Meaning(meant, "likely") if meant else Meaning(self.named(name), "by_name")
+        if found.targets and found.confidence == "resolved" and (held := self._held(found.targets[0], name)):
+            return Meaning(held, "resolved")
         if called in code.imports.named and not found.targets:
             # it comes from outside the folder, and so does what it has
-            return Meaning((), "likely")
+            return self._elsewhere(code, code.imports.named[called].module, name)
+        home = self.file(found.targets[0].file_id) if len(found.targets) == 1 else None
+        if home is not None and home.file.id != code.file.id and found.targets[0].kind in _VARIABLES:
+            return _weaker(self._of_given(home, home.outside, found.targets[0].name, name, None), found.confidence)
         return self._of_variable(code, head, name, within)
 
-    def _module_called(self, code: CodeOfFile, receiver: str) -> CodeOfFile | None:
+    def _module_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> CodeOfFile | None:
         """The module that a receiver is: `a`, or `a.b` if `a` is imported."""
         head, _, rest = receiver.partition(".")
-        imported = code.imports.named.get(head)
+        imported = code.inner_import(head, functions_around(code, within)) or code.imports.named.get(head)
         if imported is None or "(" in receiver:
             return None
         dotted = ".".join(filter(None, (imported.module.rstrip("."), imported.name, rest)))
         dotted = "." * (len(imported.module) - len(imported.module.lstrip("."))) + dotted.lstrip(".")
         if code.file.language in SCRIPTS:
-            return None if imported.name or rest else self._module(code, imported.module)
-        return self._module(code, dotted)
+            return None if imported.name not in {None, DEFAULT} or rest else self.module(code, imported.module)
+        return self.module(code, dotted)
 
     def _of_attribute(self, owner: Defined, attribute: str, name: str) -> Meaning:
         """A member of an attribute of a class, if the class or one that it inherits from shows what it is."""
         for each, code in self._lineage(owner) if "." not in attribute else ():
             lines = code.between(each.start_line, each.end_line)
-            found = self._of_given(code, lines, attribute, name, each)
+            found = self._of_given(code, lines, attribute, name, each, is_attribute=True)
             if found.confidence != "by_name":
                 return found
         return Meaning(self.named(name), "by_name")
 
     def _of_variable(self, code: CodeOfFile, variable: str, name: str, within: Defined | None) -> Meaning:
         """A member of a variable, if its function or its file shows what it is."""
-        for around in [*functions_around(code, within), None]:
-            lines = code.between(around.start_line, around.end_line) if around else code.code
-            found = self._of_given(code, lines, variable, name, around)
-            if found.confidence != "by_name":
-                return found
-        return Meaning(self.named(name), "by_name")
+        for around in functions_around(code, within):
+            lines = code.between(around.start_line, around.end_line)
+            is_own = any(True for _ in given(lines, variable, code.file.language))
+            if is_own or (_has_locals(code) and is_local(lines, around.signature, variable)):
+                return self._of_given(code, lines, variable, name, around)
+        return self._of_given(code, code.outside, variable, name, None)
 
-    def _of_given(self, code: CodeOfFile, lines: str, variable: str, name: str, around: Defined | None) -> Meaning:
+    def _of_given(
+        self,
+        code: CodeOfFile,
+        lines: str,
+        variable: str,
+        name: str,
+        around: Defined | None,
+        *,
+        is_attribute: bool = False,
+    ) -> Meaning:
         """A member of what the lines assign to a variable, or annotate it with."""
-        kinds = dict.fromkeys(given(lines, variable, code.file.language))
+        kinds = dict.fromkeys(given(lines, variable, code.file.language, is_attribute=is_attribute))
         found = [self._class_of(code, each, around) for each in kinds]
         classes = {each: None for each in found if each is not None}
         if not classes or len(classes) < len(kinds) - 1:
@@ -323,19 +327,25 @@ class Meanings:
         if any(each.confidence == "by_name" for each in meant):
             return Meaning(self.named(name), "by_name")
         targets = tuple(dict.fromkeys(target for each in meant for target in each.targets))
-        sure = len(kinds) == 1 and meant[0].confidence == "resolved"
+        sure = len(kinds) == 1 and meant[0].confidence == "resolved" and self._is_sure(code, next(iter(kinds)), around)
         return Meaning(targets, "resolved" if sure else "likely") if targets else Meaning(self.named(name), "by_name")
+
+    def _is_sure(self, code: CodeOfFile, named: str, around: Defined | None) -> bool:
+        """Whether the code shows what a name of a class is."""
+        return "." in named or named == "Self" or self._bare(code, named, around, 0).confidence == "resolved"
 
     def _class_of(self, code: CodeOfFile, dotted: str, around: Defined | None, *, calls: bool = True) -> Defined | None:
         """The class that a name is, or with `calls` that a function of that name returns."""
         *module, last = dotted.split(".")
+        if not last:
+            return None
         if last == "Self":
             return next(classes_around(code, around), None)
         if module and code.file.language in LANGUAGES:
             found = self._member_of(code, ".".join(module), last, around)
         elif module:
-            home = self._module_called(code, ".".join(module))
-            found = self._exported(home, last, 0) if home else ()
+            home = self._module_called(code, ".".join(module), around)
+            found = self._exported(home, last, 0).targets if home else ()
         else:
             found = self._bare(code, last, around, 0).targets
         return self._one_class(code, found) or (self._returned(found) if calls else None)
@@ -380,8 +390,8 @@ class Meanings:
         before = text_before(code, owner, base)
         if MEMBER.search(before):
             receiver = RECEIVER.search(before.rstrip())
-            home = self._module_called(code, receiver[1]) if receiver else None
-            found = self._exported(home, base, 0) if home else ()
+            home = self._module_called(code, receiver[1], None) if receiver else None
+            found = self._exported(home, base, 0).targets if home else ()
         else:
             found = self._bare(code, base, None, 0).targets
         return [each for each in found if each.kind in CLASSES and each != owner]
@@ -424,3 +434,13 @@ class Meanings:
                 left += self._base(code, each, base)
             if code.file.language in WITH_PARTS:
                 left += self._parts(each, code)
+
+
+def _has_locals(code: CodeOfFile) -> bool:
+    """Whether functions of a language hide names by assignments and parameters that are looked for."""
+    return code.file.language == "python" or script_members.is_script(code)
+
+
+def _weaker(meaning: Meaning, confidence: Confidence) -> Meaning:
+    """The same, no surer than this."""
+    return Meaning(meaning.targets, max(meaning.confidence, confidence, key=CONFIDENCES.index))

@@ -69,6 +69,16 @@ def find_reads(pool: Pool, index_id: UUID, name: str, only: Only = None) -> Foun
     return found
 
 
+def not_followed(pool: Pool, index_id: UUID, name: str, only: Only = None) -> list[Note]:
+    """What callers and callees of a name lack: files that contain it in languages whose calls nobody knows."""
+    if not _IDENTIFIER.fullmatch(name):
+        return []
+    files = code_texts.containing(pool, index_id, name, MAX_FILES + 1, without=GRAMMARS, only=only)
+    if files is None:
+        return [_note("reads_left_out", "The folder is too large to look for such languages; grep finds the name.")]
+    return list(_without_uses(files))
+
+
 def _note(code: Literal["reads_left_out", "reads_cut", "no_uses"], detail: str) -> Note:
     return Note(code=code, detail=detail)
 

@@ -40,7 +40,10 @@ def functions_around(code: CodeOfFile, within: Defined | None) -> list[Defined]:
     """The definition and the functions around it, the innermost first."""
     found = [within] if within else []
     path = within.scope if within else ""
-    while path:
-        found += [each for each in code.outline if each.path == path and each.kind not in CLASSES][:1]
+    while path and within:
+        named = [each for each in code.outline if each.path == path and each.kind not in CLASSES]
+        # of overloads, the one that contains it
+        around = [each for each in named if each.start_line <= within.start_line <= each.end_line]
+        found += around[:1] or named[:1]
         path = path.rpartition("/")[0]
     return found

@@ -102,3 +102,4 @@ class CallGraph(Model):
     ambiguous: bool
     items: list[Call]
     truncated: bool
+    notes: list[Note] = Field(default_factory=list)

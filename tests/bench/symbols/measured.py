@@ -153,16 +153,19 @@ class Comparison:
                     if (target := self._at(place)) is not None:
                         true.add(Edge(caller, _canonical(target, use.name)))
         found = self._found({name for _, name in known} | {_name(edge.target) for edge in true})
-        judged = {edge: sure for edge, sure in found.items() if edge in true or known.get((edge[0], _name(edge[1])))}
+        # a call of a class calls its constructor too, and services name one of the two
+        made = {edge: Edge(edge.caller, _canonical(edge.target, "")) for edge in found}
+        right = {edge for edge in found if edge in true or made[edge] in true}
+        judged = {edge: sure for edge, sure in found.items() if edge in right or known.get((edge[0], _name(edge[1])))}
         resolved = [edge for edge, sure in judged.items() if sure == "resolved"]
         for edge in resolved:
-            if edge not in true:
+            if edge not in right:
                 wrong("wrong", edge)
         for edge in true - found.keys():
             wrong("missing", edge)
         return (
-            Share(sum(edge in true for edge in resolved), len(resolved)),
-            Share(sum(edge in true for edge in judged), len(judged)),
+            Share(sum(edge in right for edge in resolved), len(resolved)),
+            Share(sum(edge in right for edge in judged), len(judged)),
             Share(len(true & found.keys()), len(true)),
         )
 

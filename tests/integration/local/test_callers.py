@@ -98,6 +98,13 @@ def test_references_include_reads_and_assignments(running: Service, reads: str) 
     )
 
 
+@pytest.mark.parametrize("way", ["callers", "callees"])
+def test_calls_name_languages_whose_calls_are_not_known(running: Service, reads: str, way: str) -> None:
+    (note,) = running.get(f"{TOOLS}/{reads}/symbols/{way}", name="MOST")["notes"]
+    assert (note["code"], "kotlin (1)" in note["detail"]) == ("no_uses", True)
+    assert running.get(f"{TOOLS}/{reads}/symbols/{way}", name="check")["notes"] == []
+
+
 def test_an_outline_is_of_a_file_a_folder_or_all(running: Service, calls: str) -> None:
     asked: dict[str, Any] = {"path": "gauge.py", "limit": 2}
     first = running.client.get(f"{TOOLS}/{calls}/outline", params=asked).json()

@@ -57,9 +57,15 @@ class Defined(NamedTuple):
         return f"{self.scope}/{self.name}" if self.scope else self.name
 
 
-def containing(pool: Pool, index_id: UUID, name: str, limit: int, *, only: Only = None) -> list[CodeFile] | None:
-    """Return files of code whose text contains a name, by path; None if looking through all texts takes too long."""
+def containing(
+    pool: Pool, index_id: UUID, name: str, limit: int, *, without: Iterable[str] = (), only: Only = None
+) -> list[CodeFile] | None:
+    """Return files of code whose text contains a name, by path, `without` those of some languages.
+
+    None if looking through all texts takes too long.
+    """
     values: dict[str, object] = {"index_id": index_id, "name": name, "limit": limit, "only": only}
+    values["without"] = list(without)
     values["milliseconds"] = str(1000 * TIMEOUT_SECONDS)
     with pool.connection() as connection:
         try:
@@ -145,11 +151,13 @@ def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, on
         return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_of"], values).fetchall()
 
 
-def renaming(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, only: Only = None) -> list[UUID]:
-    """Return files that may import one of the names under another one."""
-    values = {"index_id": index_id, "names": list(names), "limit": limit, "only": only}
+def importing(
+    pool: Pool, index_id: UUID, names: Sequence[str], modules: Sequence[str], limit: int, *, only: Only = None
+) -> list[UUID]:
+    """Return files that import one of these modules, or that may import one of the names under another one."""
+    values = {"index_id": index_id, "names": list(names), "modules": list(modules), "limit": limit, "only": only}
     with pool.connection() as connection:
-        return [id_ for (id_,) in connection.execute(_SQL["renaming"], values)]
+        return [id_ for (id_,) in connection.execute(_SQL["importing"], values)]
 
 
 def calls_by(pool: Pool, index_id: UUID, wanted: Sequence[tuple[UUID, str]]) -> list[CalledName]:

@@ -3,11 +3,11 @@
 SELECT set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: containing
--- Files with live text that contains these characters, by path. `language` is null for text that is not code.
+-- Files with live text that contains these characters, by path, without those of some languages.
 SELECT f.id, f.path, min(c.language) AS language
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id
 WHERE c.index_id = %(index_id)s AND c.live AND c.level = 0 AND c.language IS NOT NULL
-  AND strpos(c.chunk_text, %(name)s) > 0 AND :is_selected
+  AND c.language <> ALL (%(without)s::text[]) AND strpos(c.chunk_text, %(name)s) > 0 AND :is_selected
 GROUP BY f.id ORDER BY f.path, f.id_path, f.id LIMIT %(limit)s
 
 -- name: languages
@@ -60,13 +60,14 @@ SELECT r.file_id, r.line, r.name, r.scope FROM symbol_reference r
 WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'call' AND :is_in_selected
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
--- name: renaming
--- files that import one of these names and may give it an alias
+-- name: importing
+-- files that import one of these modules, or one of these names with a sign that they may give it an alias
 SELECT DISTINCT r.file_id FROM symbol_reference r
-WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s) AND r.kind = 'import' AND :is_in_selected
-  AND EXISTS (SELECT FROM chunk c WHERE c.file_id = r.file_id AND c.live AND c.level = 0
-              AND (strpos(c.chunk_text, r.name || ' as ') > 0 OR strpos(c.chunk_text, r.name || ':') > 0))
-LIMIT %(limit)s
+WHERE r.index_id = %(index_id)s AND r.name = ANY (%(names)s::text[] || %(modules)s::text[]) AND r.kind = 'import'
+  AND :is_in_selected AND (r.name = ANY (%(modules)s) OR EXISTS (
+      SELECT FROM chunk c WHERE c.file_id = r.file_id AND c.live AND c.level = 0
+      AND (strpos(c.chunk_text, r.name || ' as ') > 0 OR strpos(c.chunk_text, r.name || ':') > 0)))
+ORDER BY r.file_id LIMIT %(limit)s
 
 -- name: calls_by
 -- calls of names, each in one file

@@ -1,0 +1,152 @@
+"""Calls between modules of JavaScript and TypeScript of both kinds, and between scripts that are no modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.local.test_callers import sure
+from tests.integration.local.test_symbols import write
+from tests.service import TOOLS, Service
+
+RESOLVED = ("resolved", 1)
+LIKELY = ("likely", 1)
+
+MODULES = {
+    "es/button.ts": "export default function Button(text: string) { return text }\nexport function small() {}\n",
+    "es/panel.ts": "class Panel { open() {} }\nexport { Panel as default, Panel as Board }\n",
+    "es/wrapped.tsx": "function Inner() { return 1 }\nexport default memo(Inner)\n",
+    "es/index.ts": """
+export { default } from './button'
+export { default as Push } from './button'
+export { small as tiny } from './button'
+""",
+    "es/use.tsx": """
+import Knob from './button'
+import Board from './panel'
+import Wrapped from './wrapped'
+import { Push, tiny } from '.'
+import { Board as Plank } from './panel'
+export function byDefault() { return Knob('a') }
+export function opened() { const b = new Board(); b.open() }
+export function wrapped() { return <Wrapped /> }
+export function barrelled() { Push('b') }
+export function aliased() { tiny() }
+export function named() { new Plank().open() }
+export function shadowed(Knob: () => void) { Knob() }
+""",
+    "web/deep/page.js": "import Main from '../../es'\nexport const page = () => Main('c')\n",
+    "cjs/send.js": """
+function send(text) { return text }
+module.exports = send
+""",
+    "cjs/tools.js": """
+exports.trim = function (text) { return text }
+function pad(text) { return text }
+exports.fill = pad
+function hidden() {}
+""",
+    "cjs/shapes.js": """
+class Circle { area() { return 1 } }
+function round(x) { return x }
+module.exports = { Circle, nearest: round, inner: { round: 1 } }
+""",
+    "cjs/app.js": """
+var app = module.exports = {}
+app.use = function use(f) { return this.set('use', f) }
+app.set = function set(k, v) { return k }
+""",
+    "cjs/use.js": """
+const post = require('./send')
+const tools = require('./tools'), other = require('./send')
+const { fill, trim: cut } = require('./tools')
+const { Circle, nearest } = require('./shapes')
+const app = require('./app')
+const use = require('./app').use
+function whole() { post('a') }
+function second() { other('b') }
+function members() { tools.trim('c'); tools.fill('d') }
+function taken() { fill('e'); cut('f') }
+function shaped() { return new Circle().area() }
+function renamed() { return nearest(1) }
+function started() { app.use(1) }
+function bare() { use(2) }
+""",
+    "cjs/again.js": "module.exports = require('./send')\n",
+    "cjs/far.js": "const deliver = require('./again')\nfunction far() { deliver('z') }\n",
+    "plain/one.js": """
+function greet() { return 1 }
+function Cat() {}
+Cat.prototype.purr = function () { return this.nap() }
+Cat.prototype.nap = function () {}
+function purr() {}
+""",
+    "plain/two.js": "function start() { greet() }\nfunction still() { purr() }\n",
+    "packages/core/src/index.ts": "export function boot() {}\n",
+    "packages/site/src/main.ts": "import { boot } from '@acme/core'\nexport const main = () => boot()\n",
+}
+
+
+@pytest.fixture(scope="module")
+def modules(running: Service, root: Path) -> str:
+    made = root / "scripts"
+    for name, text in MODULES.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    return tool
+
+
+@pytest.mark.parametrize(
+    ("name", "callers"),
+    [
+        ("Button", {"byDefault": RESOLVED, "barrelled": RESOLVED, "page": RESOLVED, "shadowed": ("by_name", 1)}),
+        ("Panel", {"opened": RESOLVED, "named": RESOLVED}),
+        ("Panel.open", {"opened": RESOLVED, "named": RESOLVED}),
+        ("Inner", {"wrapped": LIKELY}),
+        ("small", {"aliased": RESOLVED}),
+    ],
+)
+def test_exports_by_default_and_under_other_names(
+    running: Service, modules: str, name: str, callers: dict[str, tuple[str, int]]
+) -> None:
+    assert sure(running, modules, "callers", name) == callers
+
+
+@pytest.mark.parametrize(
+    ("name", "callers"),
+    [
+        ("send", {"whole": RESOLVED, "second": RESOLVED, "far": RESOLVED}),
+        ("trim", {"members": RESOLVED, "taken": RESOLVED}),
+        ("pad", {"members": RESOLVED, "taken": RESOLVED}),
+        ("Circle", {"shaped": RESOLVED}),
+        ("Circle.area", {"shaped": RESOLVED}),
+        ("round", {"renamed": RESOLVED}),
+        ("use", {"started": RESOLVED, "bare": RESOLVED}),
+        ("set", {"use": LIKELY}),
+    ],
+)
+def test_modules_that_are_required(
+    running: Service, modules: str, name: str, callers: dict[str, tuple[str, int]]
+) -> None:
+    assert sure(running, modules, "callers", name) == callers
+
+
+def test_scripts_that_are_no_modules_share_their_names(running: Service, modules: str) -> None:
+    assert sure(running, modules, "callers", "greet") == {"start": LIKELY}
+    # a method that is assigned to a prototype is called by no bare name
+    listed = running.get(f"{TOOLS}/{modules}/symbols", name="purr")["items"]
+    assert len(listed) == 2
+    assert sure(running, modules, "callees", "still") == {"purr": LIKELY}
+    assert sure(running, modules, "callers", "nap") == {"purr": LIKELY}
+
+
+def test_a_package_of_the_same_repository_is_likely_meant(running: Service, modules: str) -> None:
+    assert sure(running, modules, "callers", "boot") == {"main": LIKELY}
+
+
+def test_what_is_passed_on_is_a_reference(running: Service, modules: str) -> None:
+    found = running.get(f"{TOOLS}/{modules}/references", name="small")["items"]
+    assert [(each["file_path"], each["start_line"], each["kind"]) for each in found] == [("es/index.ts", 4, "import")]
