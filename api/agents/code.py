@@ -40,11 +40,17 @@ MAX_TOUCHED, MAX_PREVIEW, IMPACT_WORDS_TOKENS = 300, 120, 200
 MAX_RESULTS = 2000
 
 
-class FindSymbolArguments(ListArguments):
+class CodeArguments(ListArguments):
+    """Arguments of a tool that lists places in code."""
+
+    metadata: dict[str, Any] | None = Field(default=None)
+
+
+class FindSymbolArguments(CodeArguments):
     """Arguments of `find_symbol`."""
 
     name: str | None = Field(default=None, min_length=1, max_length=1024, description="Exact: `send`, `Client.send`.")
-    prefix: str | None = Field(default=None, min_length=1, max_length=1024, description="Begins so.")
+    prefix: str | None = Field(default=None, min_length=1, max_length=1024)
     kind: str | None = Field(default=None, max_length=100)
 
 
@@ -71,7 +77,7 @@ async def find_symbol(access: ServiceAccess, asked: FindSymbolArguments, _: Prog
         raise CallRefused("Give a name, or a prefix of names.")
     place = await access.place(asked.folder)
     listed = access.foldex.tools.symbols(
-        place.tool, name=asked.name, prefix=asked.prefix, kind=asked.kind, page_size=1000
+        place.tool, name=asked.name, prefix=asked.prefix, kind=asked.kind, metadata=asked.metadata, page_size=1000
     )
     found, there_are_more = await _first(listed, place)
     entries = list(map(_definition, found))
@@ -98,17 +104,18 @@ def _definition(symbol: Symbol) -> ResultEntry[DefinitionResult]:
     return ResultEntry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", definition)
 
 
-class OutlineArguments(ListArguments):
+class OutlineArguments(CodeArguments):
     """Arguments of `outline`."""
 
-    path: str | None = Field(default=None, max_length=4096, description="A file or folder.")
+    path: str | None = Field(default=None, max_length=4096)
 
 
 async def outline(access: ServiceAccess, asked: OutlineArguments, _: Progress) -> ToolReply:
     """List the definitions of a file, or of the files below a folder."""
     place = await access.place(asked.folder)
     path = f"{place.below}/{asked.path or ''}".strip("/")
-    listed = access.foldex.tools.outline(place.tool, path=posixpath.normpath(path) if path else None, page_size=1000)
+    below = posixpath.normpath(path) if path else None
+    listed = access.foldex.tools.outline(place.tool, path=below, metadata=asked.metadata, page_size=1000)
     found, there_are_more = await _first(listed, place)
     by_file = groupby(found, key=lambda symbol: symbol.file_path)
     entries = [_outlined(path, list(symbols)) for path, symbols in by_file]
@@ -146,6 +153,7 @@ class ImpactArguments(BoundedArguments):
     """Arguments of `impact`."""
 
     name: str = Field(min_length=1, max_length=1024)
+    metadata: dict[str, Any] | None = Field(default=None)
 
 
 class TouchedPart(BaseModel):
@@ -165,7 +173,7 @@ class ImpactAnswer(ListAnswer):
 async def impact(access: ServiceAccess, asked: ImpactArguments, _: Progress) -> ToolReply:
     """Show what a change to a name may affect."""
     place = await access.place(asked.folder)
-    found = await access.foldex.tools.impact(place.tool, asked.name, limit=MAX_TOUCHED)
+    found = await access.foldex.tools.impact(place.tool, asked.name, metadata=asked.metadata, limit=MAX_TOUCHED)
     defined = [f"{_place(each)} {each.signature}" for each in found.definitions if place.holds(each.file_path)]
     uses = {
         part: [f"{use.file_path}:{_used(use)}" for use in found_uses if place.holds(use.file_path)]
@@ -199,7 +207,7 @@ def _touched(part: str, lines: list[str], *, is_cut: bool) -> ResultEntry[Touche
     return ResultEntry(part, f"{number} {part}:", TouchedPart(part=part, text="\n".join(lines), cut=is_cut))
 
 
-class FindReferencesArguments(ListArguments):
+class FindReferencesArguments(CodeArguments):
     """Arguments of `find_references`."""
 
     name: str = Field(min_length=1, max_length=1024)
@@ -225,7 +233,12 @@ async def find_references(access: ServiceAccess, asked: FindReferencesArguments,
     place = await access.place(asked.folder)
     lacking: list[Note] = []
     listed = access.foldex.tools.references(
-        place.tool, name=asked.name, kind=asked.kind, page_size=1000, on_notes=lacking.extend
+        place.tool,
+        name=asked.name,
+        kind=asked.kind,
+        metadata=asked.metadata,
+        page_size=1000,
+        on_notes=lacking.extend,
     )
     found, there_are_more = await _first(listed, place)
     by_file = groupby(sorted(found, key=lambda use: (use.file_path, use.start_line)), key=lambda use: use.file_path)
@@ -248,10 +261,10 @@ def _used(use: Use) -> str:
     return f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}"
 
 
-class CallersArguments(ListArguments):
+class CallersArguments(CodeArguments):
     """Arguments of `callers`."""
 
-    name: str = Field(min_length=1, max_length=1024, description="Such as `Client.refresh`.")
+    name: str = Field(min_length=1, max_length=1024)
     direction: Literal["callers", "callees"] = Field(default="callers")
     depth: int = Field(default=1, ge=1, le=5)
 
@@ -279,11 +292,11 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
     """Follow calls."""
     place = await access.place(asked.folder)
     ask = access.foldex.tools.callers if asked.direction == "callers" else access.foldex.tools.callees
-    graph = await ask(place.tool, asked.name, depth=asked.depth)
+    graph = await ask(place.tool, asked.name, depth=asked.depth, metadata=asked.metadata)
     found = [each for each in graph.items if each.file_path is None or place.holds(each.file_path)]
-    said = []
+    said = details(graph.notes)
     if graph.definitions > 1:
-        said = [f"{graph.definitions} definitions are called {asked.name!r}; `Class.{asked.name}` selects one."]
+        said = [*said, f"{graph.definitions} definitions are called {asked.name!r}; `Class.{asked.name}` selects one."]
     stopped = Counter(each.stopped for each in found if each.stopped not in {None, "top_level"})
     if stopped:
         said.append(f"Not followed further: {', '.join(f'{number} {_WHY[why]}' for why, number in stopped.items())}.")
@@ -374,7 +387,7 @@ TOOLS: tuple[AgentTool[Any], ...] = (
     ),
     AgentTool(
         "impact",
-        "Before a change: definitions, references, tests and other lines of a name.",
+        "What a change to a name affects: uses, tests, other lines.",
         ImpactArguments,
         impact,
         "search",

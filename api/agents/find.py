@@ -45,7 +45,7 @@ class GrepArguments(ListArguments):
     """Arguments of `grep`."""
 
     pattern: str = Field(min_length=1, max_length=10_000, description="RE2.")
-    fixed: bool = Field(default=False, description="Plain text.")
+    fixed: bool = Field(default=False)
     ignore_case: bool = Field(default=False)
     word: bool = Field(default=False)
     path: str | None = Field(default=None, max_length=1024, description="A file, folder or glob.")
@@ -323,7 +323,7 @@ def _why(file: File) -> Iterator[str]:
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "grep",
-        "Find every line that matches, as ripgrep does.",
+        "Find lines that match, as ripgrep does.",
         GrepArguments,
         grep,
         "search",

@@ -264,7 +264,7 @@ async def _no_files(access: ServiceAccess, place: FolderPart, detail: str) -> To
 
 TOOL = AgentTool(
     "search",
-    "Find passages by meaning and words, best first. Use it first.",
+    "Find passages by meaning and words, best first.",
     SearchArguments,
     search,
     "search",

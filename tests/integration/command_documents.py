@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from foldex_client import Status, Tool
 from foldex_client.estimate import Estimate
-from foldex_client.models import Answer, File, GrepAnswer, ModelInfo, RaptorStatus, Symbol, TreeNode
+from foldex_client.models import Answer, CallGraph, File, GrepAnswer, Impact, ModelInfo, RaptorStatus, Symbol, TreeNode
 
 
 class Check(BaseModel):
@@ -51,6 +51,10 @@ DOCUMENTS: dict[tuple[str, ...], Shape] = {
     ("grep", "nowhere-at-all"): GrepAnswer,
     ("symbols", "make_token"): [Symbol],
     ("symbols", "missing"): [Symbol],
+    ("callers", "sign"): CallGraph,
+    ("callers", "missing"): CallGraph,
+    ("callees", "make_token", "--depth", "2"): CallGraph,
+    ("impact", "make_token"): Impact,
     ("status",): [Status],
     ("status", "docs"): Status,
     ("files",): [File],

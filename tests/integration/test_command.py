@@ -140,6 +140,17 @@ def test_symbols_by_name_and_by_prefix(running: Service, docs: Path) -> None:
     assert foldex(running, "symbols", "missing", cwd=docs).returncode == 1
 
 
+def test_callers_callees_and_impact_are_printed(running: Service, docs: Path) -> None:
+    done = foldex(running, "callers", "sign", cwd=docs)
+    assert done.stdout == "src/tokens.py:2: resolved make_token\n"
+    done = foldex(running, "callees", "make_token", "src", cwd=docs)
+    assert done.stdout == "outside: resolved sign\n"
+    done = foldex(running, "impact", "make_token", cwd=docs)
+    assert done.stdout.splitlines()[0] == "src/tokens.py:1: definition def make_token(user)"
+    for verb in ("callers", "callees", "impact"):
+        assert foldex(running, verb, "missing", cwd=docs).returncode == 1
+
+
 def test_a_tool_is_named_by_id_name_or_path(running: Service, docs: Path) -> None:
     listed = json.loads(foldex(running, "tools", "--json").stdout)["items"]
     tool_id = next(item["tool_id"] for item in listed if item["name"] == "docs")
@@ -240,7 +251,8 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
 
 
 VERBS = (
-    ("index", "."), ("estimate", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"),
+    ("index", "."), ("estimate", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("callers", "x"),
+    ("callees", "x"), ("impact", "x"),
     ("status",), ("files",), ("tools",), ("models",), ("doctor",), ("open", "--print"),
     ("tree", "build", "docs"), ("tree", "status", "docs"), ("tree", "show", "docs"),
     ("retry", "docs"), ("reindex", "docs"), ("cancel", "docs"), ("delete", "docs", "--yes"),
@@ -274,7 +286,7 @@ def test_json_has_the_fields_of_the_client_library(
         assert foldex(running, "index", str(root / "brief")).returncode == 0
     done = foldex(running, *verb, "--json", cwd=docs)
     found = items_of(done.stdout, DOCUMENTS[verb])
-    is_empty = not found or [] in [getattr(found[0], name, None) for name in ("results", "hits")]
+    is_empty = not found or [] in [getattr(found[0], name, None) for name in ("results", "hits", "items")]
     assert done.returncode == is_empty, done.stderr
 
 

@@ -12,6 +12,7 @@ import pytest
 from psycopg.sql import SQL
 
 from schemas.queries.metadata import PLAIN
+from tests.agents import over_http
 from tests.integration.commanding import foldex, refused
 from tests.integration.filtered import Shelf, draw_filter
 from tests.service import PROJECT, TOOLS, Service, checked, eventually
@@ -20,6 +21,8 @@ from worker.state.pool import open_pool
 from worker.state.search import metadata
 
 NOTES = 30
+#: Tools of agents that follow a name through code.
+NAMED_TOOLS = ("find_symbol", "find_references", "callers", "impact")
 NODES = f"/api/projects/{PROJECT}/nodes"
 
 
@@ -324,6 +327,33 @@ def test_the_command_filters_by_what_the_tool_declares(running: Service) -> None
         assert [hit["file_path"] for hit in answer.get("results") or answer["hits"]] == ["2021.md"]
         unknown = refused(foldex(running, verb, word, tool, "--where", "nobody=1", "--project", PROJECT))
         assert "it declares team, year" in unknown
+    calls = {
+        name: f"def used():\n    return {name}()\n\ndef {name}():\n    return used()\n" for name in ("red", "blue")
+    }
+    for team, text in calls.items():
+        running.node(f"{team}.py", "file", text, parent_id=top, metadata={"team": team, "year": 2000})
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    running.wait(tool)
+    where = ("--where", "team=red", "--where", "year=2000")
+    for verb in ("callers", "callees", "impact"):
+        done = foldex(running, verb, "used", tool, *where, "--json", "--project", PROJECT)
+        assert done.returncode == 0, done.stderr
+        assert ("red.py" in done.stdout, "blue.py" in done.stdout) == (True, False), verb
+
+
+def test_tools_of_agents_over_code_filter_by_metadata(running: Service) -> None:
+    top = running.node("asked by agents", "folder")
+    for team in ("red", "blue"):
+        text = f"def shared():\n    return 1\n\ndef {team}():\n    return shared()\n"
+        running.node(f"{team}.py", "file", text, parent_id=top, metadata={"team": team})
+    tool = running.tool(node_id=top, config={"metadata": {"team": "string"}})
+    running.wait(tool)
+    with over_http(running) as agent:
+        for name, asked in (("outline", {}), *((each, {"name": "shared"}) for each in NAMED_TOOLS)):
+            everything = agent.ask(name, folder=tool, **asked)
+            assert ("red.py" in everything, "blue.py" in everything) == (True, True), name
+            found = agent.ask(name, folder=tool, metadata={"team": "red"}, **asked)
+            assert ("red.py" in found, "blue.py" in found) == (True, False), name
 
 
 def test_rules_and_properties_of_documents_give_metadata(running: Service) -> None:

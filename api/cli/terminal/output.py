@@ -17,7 +17,19 @@ from api.cli.terminal.flags import in_flags
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
     from foldex_client.estimate import Estimate
-    from foldex_client.models import File, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeHit, TreeNode
+    from foldex_client.models import (
+        CallGraph,
+        File,
+        Impact,
+        Model,
+        ModelInfo,
+        Note,
+        RaptorStatus,
+        Symbol,
+        TreeHit,
+        TreeNode,
+        Use,
+    )
 
 #: Lines of a hit's text that are shown.
 SHOWN_LINES = 6
@@ -124,6 +136,35 @@ def definition(tool: Tool, found: Symbol) -> None:
     """Print a definition with its kind and signature."""
     kind = click.style(found.kind, fg="cyan")
     click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind} {clean(found.signature)}")
+
+
+def calls(tool: Tool, found: CallGraph, *, is_callers: bool) -> None:
+    """Print who calls a definition, or what it calls, each with how sure it is."""
+    for call in found.items:
+        name = "/".join(filter(None, (call.scope, call.name))) or "top level"
+        line = call.line if is_callers else call.start_line
+        where = place(path_in(tool, call.file_path), line) if call.file_path else (call.stopped or "outside")
+        sure = click.style(call.confidence, fg="cyan")
+        several = f", one of {call.definitions}" if call.ambiguous else ""
+        via = f", depth {call.depth} via {call.via}" if call.depth > 1 else ""
+        click.echo(f"{where}: {sure} {clean(f'{name}{several}{via}')}")
+    if found.truncated:
+        note("There are more calls; select one definition, such as Class.name, or lower --depth.")
+    notes(found.notes)
+
+
+def impact(tool: Tool, found: Impact) -> None:
+    """Print what a change of a name may affect, each part under its title."""
+    said: list[tuple[Symbol | Use, str]] = [(each, f"definition {each.signature}") for each in found.definitions]
+    for title, uses in (("reference", found.references), ("test", found.tests)):
+        said += [(use, f"{title}: {use.kind} in {use.scope or 'top level'}") for use in uses]
+    for each, text in said:
+        click.echo(f"{place(path_in(tool, each.file_path), each.start_line)}: {clean(text)}")
+    for hit in found.text:
+        click.echo(f"{place(path_in(tool, hit.file_path), hit.line)}: text: {clean(hit.preview.strip())}")
+    if found.truncated:
+        note(f"There are more: {', '.join(found.truncated)}; raise --limit.")
+    notes(found.notes)
 
 
 def file(tool: Tool, found: File) -> None:

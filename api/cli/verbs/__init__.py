@@ -5,6 +5,7 @@ from __future__ import annotations
 from api.cli.verbs.agents import mcp
 from api.cli.verbs.ask import search
 from api.cli.verbs.find import estimate, grep, index, symbols
+from api.cli.verbs.follow import callees, callers, impact
 from api.cli.verbs.manage import cancel, delete, files, models, reindex, retry, status, tools
 from api.cli.verbs.stack import completion, doctor, down, logs, open_page
 from api.cli.verbs.tree import tree
@@ -15,6 +16,9 @@ VERBS = (
     search,
     grep,
     symbols,
+    callers,
+    callees,
+    impact,
     status,
     files,
     tools,
