@@ -54,6 +54,7 @@ GROUPS = {
         "tests/integration/test_upload_keys.py",
     ),
     "agents": (
+        "tests/integration/test_agent_tasks.py",
         "tests/integration/test_agents.py",
         "tests/integration/test_agents_folders.py",
         "tests/integration/test_command.py",

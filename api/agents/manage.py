@@ -112,7 +112,7 @@ class IndexStatusArguments(FolderArguments):
 async def index_status(access: ServiceAccess, asked: IndexStatusArguments, _: Progress) -> ToolReply:
     """Tell how far the index of a folder is."""
     tool = (await access.place(asked.folder)).tool
-    return await _state(access, tool, await access.foldex.tools.status(tool))
+    return await state(access, tool, await access.foldex.tools.status(tool))
 
 
 class RefreshArguments(FolderArguments):
@@ -156,16 +156,16 @@ async def _refresh(access: ServiceAccess, tool: Tool, progress: Progress, second
 async def _wait(access: ServiceAccess, tool: Tool, progress: Progress, seconds: float) -> ToolReply:
     """The state of a folder once its words are indexed, or after `seconds`. Its vectors get a moment more."""
     ends = time.monotonic() + seconds
-    ended = await _ended(access, tool, progress, "words", seconds)
+    ended = await ended_run(access, tool, progress, "words", seconds)
     if isinstance(ended, Status) and not ended.ended:
-        ended = await _ended(access, tool, progress, "ready", min(VECTOR_SECONDS, max(0.0, ends - time.monotonic())))
+        ended = await ended_run(access, tool, progress, "ready", min(VECTOR_SECONDS, max(0.0, ends - time.monotonic())))
     if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
         raise ended
     now = ended if isinstance(ended, Status) else await access.foldex.tools.status(tool)
-    return await _state(access, tool, now)
+    return await state(access, tool, now)
 
 
-async def _ended(
+async def ended_run(
     access: ServiceAccess, tool: Tool, progress: Progress, until: Until, seconds: float
 ) -> Status | FoldexError:
     """The status once a tool is so far, or why it is not within `seconds`."""
@@ -181,7 +181,8 @@ async def _ended(
     return ended
 
 
-async def _state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
+async def state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
+    """What an agent is told of an index."""
     has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
     notes = warnings(now)
     if has_tree:
@@ -231,6 +232,20 @@ def _counts(now: Status) -> list[str]:
     return counts + [f"{number} {what}" for number, what in outcomes if number]
 
 
+INDEX_FOLDER: AgentTool[Any] = AgentTool(
+    "index_folder",
+    "Index a folder, or bring its index up to date.",
+    IndexFolderArguments,
+    index_folder,
+    "write",
+)
+REFRESH: AgentTool[Any] = AgentTool(
+    "refresh",
+    "Index what changed, such as after edits.",
+    RefreshArguments,
+    refresh,
+    "write",
+)
 TOOLS: tuple[AgentTool[Any], ...] = (
     AgentTool(
         "list_folders",
@@ -239,13 +254,7 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         list_folders,
         "search",
     ),
-    AgentTool(
-        "index_folder",
-        "Index a folder, or bring its index up to date.",
-        IndexFolderArguments,
-        index_folder,
-        "write",
-    ),
+    INDEX_FOLDER,
     AgentTool(
         "index_status",
         "Tell how far an index is.",
@@ -253,13 +262,7 @@ TOOLS: tuple[AgentTool[Any], ...] = (
         index_status,
         "search",
     ),
-    AgentTool(
-        "refresh",
-        "Index what changed, such as after edits.",
-        RefreshArguments,
-        refresh,
-        "write",
-    ),
+    REFRESH,
 )
 #: Offered only if the operator allows it.
 DELETE: AgentTool[Any] = AgentTool(

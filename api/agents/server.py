@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import structlog
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     GetPromptRequestParams,
@@ -26,12 +24,14 @@ from mcp_types import (
     ReadResourceResult,
     TextContent,
     ToolAnnotations,
+    ToolExecution,
 )
 from mcp_types import Tool as Described
 from pydantic import ValidationError
 
-from api.agents import code, find, manage, prompts, resources, search
+from api.agents import code, find, manage, prompts, resources, search, tasks
 from api.agents.access import CallRefused, ServiceAccess
+from api.agents.protocol_errors import refusing
 from api.agents.tool import AgentTool, Progress, ToolArguments
 from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
@@ -47,8 +47,8 @@ fresh=true."""
 
 #: Parts of a schema that no agent needs. Bounds are checked all the same, and their error names them.
 _UNREAD = ("title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "maxItems")
-#: Arguments that most tools have, which are described last.
-_COMMON = ("folder", "max_tokens", "more")
+#: Arguments that many tools have, which are described last.
+_COMMON = ("metadata", "folder", "max_tokens", "more")
 
 Context = ServerRequestContext[Any, Any]
 #: Opens the service for one call.
@@ -79,24 +79,24 @@ def make(access: Open, *, allow_delete: bool, refusal: Refusal = lambda _, __: N
         return _failed(refused) if refused else await _call(tool, asked.arguments or {}, context, access)
 
     async def list_resources(context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
-        async with _refusing(), access(context) as opened:
+        async with refusing(), access(context) as opened:
             return await resources.list_resources(opened)
 
     async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return resources.TEMPLATES
 
     async def read_resource(context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
-        async with _refusing(), access(context) as opened:
+        async with refusing(), access(context) as opened:
             return await resources.read_resource(opened, str(asked.uri))
 
     async def list_prompts(_: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         return prompts.LISTED
 
     async def get_prompt(_: Context, asked: GetPromptRequestParams) -> GetPromptResult:
-        async with _refusing():
+        async with refusing():
             return prompts.get_prompt(asked.name, asked.arguments or {})
 
-    return Server(
+    server = Server[Any](
         "foldex",
         version=__version__,
         title="Foldex",
@@ -109,19 +109,8 @@ def make(access: Open, *, allow_delete: bool, refusal: Refusal = lambda _, __: N
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )
-
-
-@asynccontextmanager
-async def _refusing() -> AsyncIterator[None]:
-    """Answer what cannot be carried out as an error of the protocol, with a sentence."""
-    try:
-        yield
-    except ValidationError as error:
-        raise MCPError(INVALID_PARAMS, "; ".join(each["msg"] for each in error.errors()) + ".") from None
-    except CallRefused as error:
-        raise MCPError(INVALID_PARAMS, str(error)) from None
-    except FoldexError as error:
-        raise MCPError(INVALID_PARAMS, error.detail) from None
+    tasks.offer(server, access, refusal)
+    return server
 
 
 async def _call(tool: AgentTool[Any], given: dict[str, object], context: Context, access: Open) -> CallToolResult:
@@ -200,6 +189,7 @@ def _described(tool: AgentTool[Any]) -> Described:
             read_only_hint=True if tool.scope == "search" else None,
             destructive_hint=None if tool.scope == "search" else tool.deletes,
         ),
+        execution=ToolExecution(task_support="optional") if tool.name in tasks.TOOLS else None,
     )
 
 

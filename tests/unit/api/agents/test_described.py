@@ -18,18 +18,18 @@ from tests import coroutines
 
 #: Each tool: its arguments, of which those with `!` must be given, and its hints.
 TOOLS = {
-    "search": ("query! path types metadata top_k mode fresh tree folder max_tokens more", "reads"),
+    "search": ("query! path types top_k mode fresh tree metadata folder max_tokens more", "reads"),
     "grep": (
-        "pattern! fixed ignore_case word path types metadata context output limit folder max_tokens more",
+        "pattern! fixed ignore_case word path types context output limit folder max_tokens more metadata",
         "reads",
     ),
     "read_file": ("file! first_line last_line pointer folder max_tokens", "reads"),
     "list_files": ("text status folder max_tokens more", "reads"),
-    "outline": ("path folder max_tokens more", "reads"),
-    "find_symbol": ("name prefix kind folder max_tokens more", "reads"),
-    "find_references": ("name! kind folder max_tokens more", "reads"),
-    "callers": ("name! direction depth folder max_tokens more", "reads"),
-    "impact": ("name! folder max_tokens", "reads"),
+    "outline": ("path folder max_tokens more metadata", "reads"),
+    "find_symbol": ("name prefix kind folder max_tokens more metadata", "reads"),
+    "find_references": ("name! kind folder max_tokens more metadata", "reads"),
+    "callers": ("name! direction depth folder max_tokens more metadata", "reads"),
+    "impact": ("name! folder max_tokens metadata", "reads"),
     "list_folders": ("", "reads"),
     "index_folder": ("path! name wait_seconds", "adds"),
     "index_status": ("folder", "reads"),
