@@ -77,8 +77,9 @@ class Meanings(CodeFiles):
         for each in [] if code.inner_import(name, around) else around:
             if each.path in scopes:
                 break
-            lines = code.between(each.start_line, each.end_line)
-            if each.kind in FUNCTIONS and each.name != name and is_local(lines, each.signature, name):
+            # the first line of a function of this name defines it
+            lines = code.between(each.start_line + (each.name == name), each.end_line)
+            if each.kind in FUNCTIONS and is_local(lines, each.signature, name):
                 return Meaning(found.targets, "by_name")
         return found
 
@@ -94,7 +95,8 @@ class Meanings(CodeFiles):
             own = [d for d in own if not (is_script and holder_of(d.signature, name))]
             owner = [each for each in code.outline if around and each.path == around]
             if own and not any(each.kind in WITH_MEMBERS for each in owner):
-                return Meaning(tuple(own), "resolved")
+                is_sure = around or name not in code.imports.named
+                return Meaning(tuple(own), "resolved" if is_sure else "likely")
             if not around:
                 break
             around = around.rpartition("/")[0]
@@ -131,7 +133,8 @@ class Meanings(CodeFiles):
         local = code.imports.exports.get(name, name) if own else name
         defined = [each for each in code.outline if each.name == local and not each.scope] if own else []
         if found := tuple(each for each in defined if script_members.is_given(code, each)):
-            return Meaning(found, "resolved")
+            # another branch may import it instead
+            return Meaning(found, "likely" if local in code.imports.named else "resolved")
         if steps > MAX_STEPS:
             return Meaning((), "by_name")
         imported = code.imports.named.get(local)

@@ -45,6 +45,13 @@ def zero(name):
 
 default = Cart()
 """,
+    "shop/certs.py": """
+try:
+    from outside import cert_path
+except ImportError:
+    def cert_path(text):
+        return text
+""",
     "shop/fast.py": "def sign(text):\n    return text\n",
     "shop/slow.py": "def sign(text):\n    return text\n",
     "shop/signed.py": """
@@ -59,6 +66,7 @@ def signed():
     "app.py": """
 from shop import Basket, load_cart
 from shop.cart import Cart, Crate, default, load, pack
+from shop.certs import cert_path
 
 def made():
     return Basket(2)
@@ -97,6 +105,16 @@ class Scale:
 
 def zero(name):
     return name
+
+def insured(value):
+    insured = wrapped(value)
+    return insured(value)
+
+def counted(value):
+    return counted(value - 1)
+
+def certified():
+    return cert_path("a")
 
 def each(carts: list[Cart]):
     for cart in carts:
@@ -165,6 +183,10 @@ def code(running: Service, root: Path) -> str:
         # a parameter, an import within another function
         ("pack", {"own": BY_NAME, "outer": RESOLVED}),
         ("forge", {"main": LIKELY, "second": LIKELY}),
+        # a variable with the name of its function, a function that another branch imports
+        ("insured", {"insured": BY_NAME}),
+        ("counted", {"counted": RESOLVED}),
+        ("cert_path", {"certified": LIKELY}),
         ("dumps", {}),
     ],
 )
