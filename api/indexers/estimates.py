@@ -11,7 +11,7 @@ from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
 from worker.resources import Resources
-from worker.state.index import files, tools
+from worker.state.index import listings, tools
 from worker.state.index.tools import NewIndex
 from worker.stores import too_large
 
@@ -27,7 +27,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
     def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
-        return set() if index_id is None else files.find_unchanged(resources.pool, index_id, listed)
+        return set() if index_id is None else listings.find_unchanged(resources.pool, index_id, listed)
 
     name = settings.embedder.model
     model_limits = limits(name)

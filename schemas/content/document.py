@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -51,13 +51,19 @@ class SourceEntry:
         return self.path.rsplit("/", 1)[-1]
 
 
+#: Keys in byte order: from the first one on, up to the second one and without it.
+KeySpan = tuple[bytes, bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class ListingPage:
     """Some entries, and the cursor for the next ones. The cursor is None after the last page.
 
     `unlisted` are key prefixes below which the listing failed: known files there have not vanished. `ignored` counts
     what rules exclude, by rule name. An excluded directory counts as one, under the rule's name plus `_directories`.
-    `slow` is the number of containers that were not opened, as that takes too long.
+    `slow` is the number of containers that were not opened, as that takes too long. What is not among the `entries` of
+    a page was not there, if its key is in the `spans` of the page. Those of all pages have every key. None if the
+    source cannot tell.
     """
 
     entries: list[SourceEntry]
@@ -65,6 +71,7 @@ class ListingPage:
     unlisted: tuple[bytes, ...] = ()
     ignored: Mapping[str, int] = field(default_factory=dict)
     slow: int = 0
+    spans: Sequence[KeySpan] | None = None
 
 
 @dataclass(frozen=True, slots=True)

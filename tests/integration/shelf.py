@@ -32,7 +32,7 @@ from worker.index.run import IndexRun
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index import files, tasks, tool_actions, tools
+from worker.state.index import files, listings, tasks, tool_actions, tools
 from worker.state.index.files import FileClaim
 from worker.state.pool import Pool
 from worker.tokens.tokenizers import cl100k
@@ -234,12 +234,19 @@ class Shelf(OfTool):
         """Record a page of the listing, with all files or some."""
         tasks.begin_plan(self.pool, self.task, owner)
         listed = [catalog._listed(self.index, self._entry(key)) for key in keys or self.files]
-        values = {"task_id": self.task, "index_id": self.index.id, "owner": owner}
-        files.record_page(
-            self.pool, **values, listed=listed, cursor="c", unlisted=(), ignored={}, matched=(), first=False
+        values: dict[str, Any] = {"task_id": self.task, "index_id": self.index.id, "owner": owner}
+        listings.record_page(
+            self.pool,
+            **values,
+            listed=listed,
+            cursor=None if last else "c",
+            unlisted=(),
+            ignored={},
+            matched=(),
+            first=False,
         )
         if last:
-            files.end_listing(
+            listings.end_listing(
                 self.pool, **values, hold=False, left_out=0, warning=None, listing_warning=None, keys=None
             )
 

@@ -29,7 +29,7 @@ from worker.index.run import IndexRun
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
-from worker.state.index import files, task_notes, tasks, tools
+from worker.state.index import files, listings, task_notes, tasks, tools
 from worker.state.pool import Pool
 from worker.tasks import failures, process
 from worker.tasks import index as index_task
@@ -152,8 +152,8 @@ def test_a_listing_that_waits_goes_on_for_as_long_as_it_takes(
 
 
 def record(pool: Pool, task: UUID, owner: UUID, cursor: str | None, *, first: bool = False) -> None:
-    page = {"task_id": task, "index_id": index_of(pool, task), "owner": owner}
-    files.record_page(pool, **page, listed=(), cursor=cursor, unlisted=(), ignored={}, matched=(), first=first)
+    page: dict[str, Any] = {"task_id": task, "index_id": index_of(pool, task), "owner": owner}
+    listings.record_page(pool, **page, listed=(), cursor=cursor, unlisted=(), ignored={}, matched=(), first=first)
 
 
 def begun(pool: Pool, task: UUID) -> tuple[UUID, int]:

@@ -20,7 +20,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.database import do
 from tests.service import eventually
 from worker.index.lease import open_lease
-from worker.state.index import chunks, files, messages, statuses, tasks, tool_actions, tools
+from worker.state.index import chunks, files, listings, messages, statuses, tasks, tool_actions, tools
 from worker.state.index.files import BEGINNING, FileClaim
 from worker.state.migrate import migrate
 from worker.state.pool import Pool, open_pool
@@ -45,16 +45,16 @@ def new_task(pool: Pool) -> UUID:
     lister = uuid4()
     plan = tasks.begin_plan(pool, made, lister)
     assert plan is not None
-    found = [_listed(plan.index_id, number) for number in range(FILES)]
-    page = {"task_id": made, "index_id": plan.index_id, "owner": lister}
-    files.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, matched=(), first=True)
-    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
+    found = [_listed(number) for number in range(FILES)]
+    page: dict[str, Any] = {"task_id": made, "index_id": plan.index_id, "owner": lister}
+    listings.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, matched=(), first=True)
+    listings.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
     return made
 
 
-def _listed(index_id: UUID, number: int) -> files.ListedEntry:
+def _listed(number: int) -> listings.ListedEntry:
     entry = SourceEntry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
-    return files.ListedEntry(files.file_id(index_id, entry.key), entry, "1", None)
+    return listings.ListedEntry(entry, "1", None)
 
 
 def claimed(pool: Pool, task: UUID, owner: UUID, most: int = FILES) -> set[UUID]:

@@ -22,7 +22,7 @@ from worker.index.catalog import ListingRun, list_pages, open_listing
 from worker.index.lease import Lease
 from worker.sources import Source
 from worker.sources.local import LocalFolder
-from worker.state.index import files, tasks, tools
+from worker.state.index import listings, tasks, tools
 from worker.state.pool import Pool
 
 SETTINGS = IndexSettings(
@@ -211,7 +211,7 @@ def test_a_listing_begun_anew_counts_from_nothing(pool: Pool, folder: Path, task
     while first or cursor is not None:
         # as if the process died after the last page, before the end of the listing was recorded
         page = listing.source.list(cursor)
-        files.record_page(
+        listings.record_page(
             pool,
             task_id=task,
             index_id=listing.index.id,

@@ -19,7 +19,7 @@ from tests.integration.test_leases import _listed, claimed, index_of, new_task
 from tests.service import eventually
 from worker.state.content import orphans, uploads
 from worker.state.content.uploads import ReceivedFile
-from worker.state.index import changes, embedding_cache, files, index_switch, tasks, tool_actions, tools
+from worker.state.index import changes, embedding_cache, index_switch, listings, tasks, tool_actions, tools
 from worker.state.pool import Pool
 from worker.state.queries import load
 
@@ -178,10 +178,10 @@ def test_a_listing_that_holds_its_task_adds_files_while_the_index_is_locked(pool
     plan = tasks.begin_plan(pool, task, lister)
     assert plan is not None
     page: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": lister, "cursor": None}
-    page |= {"listed": [_listed(plan.index_id, 1)], "unlisted": (), "ignored": {}, "matched": (), "first": True}
+    page |= {"listed": [_listed(1)], "unlisted": (), "ignored": {}, "matched": (), "first": True}
     with ThreadPoolExecutor(1) as thread, pool.connection() as holder:
         index_switch.lock_index(holder, plan.index_id)
-        listing = thread.submit(files.record_page, pool, **page)
+        listing = thread.submit(listings.record_page, pool, **page)
         eventually(lambda: listing.done() or is_waiting(pool), 30)
         assert listing.done()
         assert tasks.cancel(holder, plan.index_id)

@@ -296,6 +296,9 @@ def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_r
         made = "(id, project_id, identity, source, settings, vector_store, keyword_index, namespace)"
         row = (index, project, project, '{"kind": "nodes"}', "{}", "lancedb", "store", project)
         connection.execute(f"INSERT INTO search_index {made} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)".encode(), row)
+        made = "(id, tool_id, index_id, kind, status)"
+        task = (index, index, index, "reindex", "indexing")
+        connection.execute(f"INSERT INTO search_index_task {made} VALUES (%s, %s, %s, %s, %s)".encode(), task)
         filed = "(id, index_id, key, path, id_path, node_id, size_bytes, task_id, stamp, code_version)"
         for name in ("n1", "gone"):
             file = (uuid4(), index, name.encode(), name, f"/folder/{name}", name, 1, index, "", "")
@@ -303,11 +306,23 @@ def test_an_edited_document_reads_no_other_files(pool: Pool, key: str, all_are_r
                 f"INSERT INTO search_index_file {filed} VALUES ({', '.join(['%s'] * 10)})".encode(), file
             )
         values = {"index_id": index, "task_id": index, "keys": [key.encode()]}
-        query = f"EXPLAIN ANALYZE {load('index/files')['vanished_at_keys'].as_string()}"
+        query = f"EXPLAIN ANALYZE {load('index/listings')['note_absent_at_keys'].as_string()}"
         lines = [line for (line,) in connection.execute(query.encode(), values, prepare=False)]
     (by_path,) = [number for number, line in enumerate(lines) if "string_to_array" in line]
     scan = next(line for line in reversed(lines[:by_path]) if " on search_index_file" in line)
     assert ("never executed" not in scan) is all_are_read
+
+
+def test_a_page_of_a_listing_reads_the_files_of_its_spans_alone(pool: Pool, index_id: UUID) -> None:
+    keys = [f"{number}".encode() for number in range(10_000, 10_100)]
+    values = {"index_id": index_id, "task_id": index_id, "starts": [keys[0], b"~"], "ends": [keys[-1] + b"\0", b"~~"]}
+    query = load("index/listings")["hash_known"].as_string()
+    with pool.connection() as connection:
+        files.prefer_indexes(connection)
+        (found,) = connection.execute(query.encode(), values).fetchall()
+        steps = explained(connection, "index/listings", "hash_known", values)
+    assert found[0] == sum(keys[0] <= str(number).encode() <= keys[-1] for number in range(1, FILES + 1))
+    assert "search_index_file_key" in steps
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:

@@ -31,7 +31,7 @@ from worker.settings import Settings
 from worker.state import connections, silent_backends
 from worker.state.connections import BRIEF, REQUEST, Application, BoundedConnection, be_patient
 from worker.state.exclusive import exclusive_connection
-from worker.state.index import files, tasks, tool_actions, tools
+from worker.state.index import listings, tasks, tool_actions, tools
 from worker.state.pool import Pool, open_pool
 from worker.upkeep import open_tasks
 from worker.upkeep.sweep import sweep
@@ -281,7 +281,7 @@ def listed(pool: Pool) -> tuple[UUID, UUID, UUID]:
     owner = uuid4()
     assert tasks.begin_plan(pool, task, owner)
     page = {"task_id": task, "index_id": index, "owner": owner}
-    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
+    listings.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
     return tool, index, task
 
 

@@ -20,7 +20,7 @@ from worker.ignore import Rules
 from worker.index.lease import Lease
 from worker.index.unmatched import MatchedPatterns, NotingRules
 from worker.sources import Source
-from worker.state.index import files, tasks
+from worker.state.index import listings, tasks
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.tokens import keywords
@@ -59,7 +59,7 @@ class _Read(NamedTuple):
     """A page of the source, its entries of a wanted type as rows, and what has matched since the page before."""
 
     page: ListingPage
-    kept: Sequence[files.ListedEntry]
+    kept: Sequence[listings.ListedEntry]
     matched: Sequence[str]
 
 
@@ -121,7 +121,7 @@ def _read(listing: ListingRun, cursor: str | None) -> _Read:
 def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
     page = read.page
     others = Counter(types=len(page.entries) - len(read.kept))
-    files.record_page(
+    listings.record_page(
         listing.pool,
         task_id=listing.plan.id,
         index_id=listing.index.id,
@@ -132,13 +132,15 @@ def _record(listing: ListingRun, read: _Read, *, first: bool) -> None:
         ignored=+(others + Counter(page.ignored)),
         matched=read.matched,
         first=first,
+        spans=page.spans,
+        keys=listing.keys,
     )
 
 
-def _listed(index: Index, entry: SourceEntry) -> files.ListedEntry:
+def _listed(index: Index, entry: SourceEntry) -> listings.ListedEntry:
     name = with_stated_type(entry.path, entry.type)
     code_version = f"{version(name)} {keywords.VERSION}"
-    return files.ListedEntry(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
+    return listings.ListedEntry(entry, code_version, reason_of(entry, index.settings))
 
 
 def _end(listing: ListingRun) -> None:
@@ -146,7 +148,7 @@ def _end(listing: ListingRun) -> None:
     listing_warning = " ".join(filter(None, warnings)) or None
     # Foldex owns the content tree, so what it reports as gone is gone
     hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
-    files.end_listing(
+    listings.end_listing(
         listing.pool,
         task_id=listing.plan.id,
         index_id=listing.index.id,
@@ -161,7 +163,7 @@ def _end(listing: ListingRun) -> None:
 
 def _no_file(listing: ListingRun) -> str | None:
     """Why the whole folder has no file, as a sentence; None if it has some, or is just empty."""
-    ignored = files.ignored_if_empty(listing.pool, listing.plan.id) if listing.keys is None else None
+    ignored = listings.ignored_if_empty(listing.pool, listing.plan.id) if listing.keys is None else None
     if ignored is None:
         return None
     if not ignored:
@@ -172,10 +174,10 @@ def _no_file(listing: ListingRun) -> str | None:
 
 def _count_left_out(listing: ListingRun) -> int:
     """Count the vanished live files that a rule left out, if the count can affect the decision; otherwise 0."""
-    task_id, index_id, keys = listing.plan.id, listing.index.id, listing.keys
-    if not files.too_many_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys):
+    task_id = listing.plan.id
+    if not listings.too_many_vanished(listing.pool, task_id=task_id, index_id=listing.index.id):
         return 0
-    vanished = files.read_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys)
+    vanished = listings.read_vanished(listing.pool, task_id=task_id)
     left_out = sum(listing.source.leaves_out(key) for key in vanished)
     listing.lease.check()
     return left_out

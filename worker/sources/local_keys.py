@@ -1,11 +1,27 @@
-"""Keys and cursors of a local folder: relative paths as bytes, which need not be UTF-8."""
+"""Keys and cursors of a local folder: relative paths as bytes, which need not be UTF-8.
+
+A listing has names in byte order, with a directory's contents in its place. So keys are not in byte order: `a/b` comes
+before `a.txt`. Spans of keys, which are in byte order, tell which keys a page of the listing decides about.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from schemas.content.document import KeySpan
 from schemas.errors import FileError
 from schemas.status import Reason
 
 Parts = tuple[bytes, ...]
+
+#: Bytes of the longest key that ends a page. The spans of a page grow with the square of its length.
+MAX_CURSOR_KEY = 4096
+#: Sorts after every key: a name has at most 255 bytes.
+_AFTER_ALL = b"\xff" * 256
+#: Begins the cursors of a listing whose pages have spans. An earlier release fails to read it. Otherwise it would go
+#: on, and take the files of those pages for gone.
+_SPANNED = "~"
+_SLASH = ord("/")
 
 
 def key_of(parts: Parts) -> bytes:
@@ -26,11 +42,46 @@ def parts_of(key: bytes) -> Parts:
     return parts
 
 
-def cursor_of(parts: Parts) -> str:
-    """Return the cursor after a path."""
-    return key_of(parts).hex()
-
-
 def parts_of_cursor(cursor: str | None) -> Parts:
     """Return the path before a cursor."""
-    return tuple(bytes.fromhex(cursor).split(b"/")) if cursor else ()
+    return tuple(bytes.fromhex(cursor.removeprefix(_SPANNED)).split(b"/")) if cursor else ()
+
+
+def page_end(cursor: str | None, last: Parts | None, *, is_whole: bool) -> tuple[str | None, Sequence[KeySpan] | None]:
+    """Return the cursor after the page that follows a cursor, and its spans if it is of a listing of the whole folder.
+
+    `last` is the last path of the page, or None if no page follows.
+    """
+    is_spanned = cursor is None or cursor.startswith(_SPANNED)
+    after = None if last is None else (_SPANNED if is_spanned else "") + key_of(last).hex()
+    return after, spans_between(parts_of_cursor(cursor), last) if is_spanned and is_whole else None
+
+
+def spans_between(after: Parts, until: Parts | None) -> Sequence[KeySpan]:
+    """The spans of the keys that a listing has after one path and what is below it, up to another and what is below.
+
+    Without parts they begin with the first key, and end with the last one if there is no other path. There are none if
+    the other one is below: what was a file is a directory by now.
+    """
+    if after and until is not None and until[: len(after)] == after:
+        return []
+    bounds = _bounds(after) if after else frozenset[bytes]()
+    bounds ^= {b"", _AFTER_ALL} if until is None else _bounds(until)
+    ends = iter(sorted(bounds))
+    return [*zip(ends, ends, strict=True)]
+
+
+def _bounds(parts: Parts) -> frozenset[bytes]:
+    """Where the spans of the keys up to a path begin and end.
+
+    It is what sorts before its key, except what shares only a part of the path and sorts before the slash after that.
+    And it is what is below another path that ends within one of its names.
+    """
+    key = key_of(parts)
+    bounds = {b"", key + b"\0", key + b"/", key + b"0"}
+    for place, byte in enumerate(key):
+        if byte == _SLASH:
+            bounds ^= {key[:place] + b"\0", key[:place] + b"/"}
+        elif byte < _SLASH:
+            bounds ^= {key[:place] + b"/", key[:place] + b"0"}
+    return frozenset(bounds)

@@ -155,6 +155,22 @@ at_work AS MATERIALIZED (
 -- whether a file f is below a directory u
 substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 
+-- name: files_in_spans
+-- the files f of an index in some spans of keys; an index has the first bytes of keys
+unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS s (first, until)
+JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key >= s.first AND f.key < s.until
+    AND substr(f.key, 1, 512) >= substr(s.first, 1, 512) AND substr(f.key, 1, 512) <= substr(s.until, 1, 512)
+WHERE f.status <> 'removed'
+
+-- name: is_absent
+-- whether the listing of a task lacks a file f
+EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id AND l.absent)
+
+-- name: vanished
+-- the files f that the listing of a task lacks; a later page may tell that their directory could not be listed
+search_index_listing l JOIN search_index_file f ON f.id = l.file_id
+WHERE l.task_id = %(task_id)s AND l.absent AND f.status <> 'removed' AND NOT :is_unlisted
+
 -- name: is_unlisted
 -- whether a file f is below a directory that the task could not list
 EXISTS (
@@ -349,14 +365,18 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = coalesce(f.no
 -- columns of a file as it is listed, in the order in which it is copied
 id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms
 
+-- name: is_unfinished
+-- whether there is work to do on a file f, however it is listed
+(f.work = 'remove'
+ OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped') AND NOT (f.status IN :open AND f.awaits_vectors)
+                                  OR (SELECT "full" FROM search_index_task WHERE id = %(task_id)s)))
+
 -- name: needs_work
 -- whether there is work to do on a file f that was listed as `excluded` says
 (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
     (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
 OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
-OR f.work = 'remove'
-OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped') AND NOT (f.status IN :open AND f.awaits_vectors)
-                                 OR (SELECT "full" FROM search_index_task WHERE id = %(task_id)s))
+OR :is_unfinished
 
 -- name: set_pending
 -- columns of a file that becomes pending: without a worker, an outcome or costs

@@ -21,7 +21,7 @@ from worker.index.pipeline import index_files
 from worker.machine import disk_space
 from worker.machine.disk_space import LAST_SHARE, DiskSpace
 from worker.resources import Resources
-from worker.state.index import changes, files, index_switch, statuses, task_notes, tasks, tool_actions, tools
+from worker.state.index import changes, files, index_switch, listings, statuses, task_notes, tasks, tool_actions, tools
 from worker.state.index.tasks import ClosedTask
 from worker.tasks.failures import settle
 
@@ -187,18 +187,18 @@ def test_a_run_waits_for_the_disk_and_says_so(site: Site, monkeypatch: pytest.Mo
 
 
 def test_removals_stay_held_while_nothing_is_listed(resources: Resources) -> None:
-    site = listed_site(resources, files.MIN_HELD_REMOVALS + 1)
+    site = listed_site(resources, listings.MIN_HELD_REMOVALS + 1)
     site.finish_all()
     # files that were written just now are read again
     site.do("UPDATE search_index_file SET stamp = 'old' WHERE index_id = %s", site.index.id)
-    for number in range(files.MIN_HELD_REMOVALS):
+    for number in range(listings.MIN_HELD_REMOVALS):
         (site.folder / f"{number}.md").unlink()
     (site.folder / "broken.pdf").write_bytes(b"%PDF-1.7")
     site.task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) or site.task
     site.list_folder()
     site.finish_all()
     held = task(site, "held_removals, warning, indexed_files, failed_files")
-    assert held[0] == files.MIN_HELD_REMOVALS
+    assert held[0] == listings.MIN_HELD_REMOVALS
     assert "allow_removals" in held[1]
     retried = tool_actions.retry(site.pool, site.tool)
     assert retried is not None

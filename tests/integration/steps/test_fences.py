@@ -21,7 +21,7 @@ from worker.index.pipeline import index_files
 from worker.index.run import IndexRun
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import chunks, files, index_switch, tasks, tools
+from worker.state.index import chunks, files, index_switch, listings, tasks, tools
 
 # --- what makes a writer late, one cause at a time, so that each fence is tested alone
 
@@ -124,12 +124,12 @@ def test_a_late_lister_records_no_page_and_no_end(site: Site, event: str) -> Non
     happens(site, event)
     page: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": lister}
     assert refused(
-        lambda: files.record_page(
+        lambda: listings.record_page(
             site.pool, **page, listed=[], cursor="1", unlisted=(), ignored={}, matched=(), first=True
         )
     )
     assert refused(
-        lambda: files.end_listing(
+        lambda: listings.end_listing(
             site.pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None
         )
     )

@@ -20,8 +20,9 @@ from worker.index.commit import finish
 from worker.index.pipeline import index_files
 from worker.index.write import write as write_rows
 from worker.resources import Resources
-from worker.state.index import counting, drift, file_lookup, files, tasks, tool_actions
-from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim, ListedEntry
+from worker.state.index import counting, drift, file_lookup, files, listings, tasks, tool_actions
+from worker.state.index.files import MAX_CRASHES, MAX_DEATHS, FileClaim
+from worker.state.index.listings import ListedEntry
 from worker.state.search import found_chunks, snippets
 
 #: A trusted time of a file: it differs from the time of the listing.
@@ -60,8 +61,8 @@ def list_first(site: Site, *, before: Callable[[], object] = lambda: None, **cha
     path, id_path, size, stamp, version = row(site, "path, id_path, size_bytes, stamp, code_version")
     entry = replace(SourceEntry(b"0.md", path, id_path, None, size, stamp), **changed)
     page: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "owner": owner}
-    page |= {"listed": [ListedEntry(first(site), entry, version, None)], "cursor": "1", "first": True}
-    files.record_page(site.pool, **page, unlisted=(), ignored={}, matched=())
+    page |= {"listed": [ListedEntry(entry, version, None)], "cursor": "1", "first": True}
+    listings.record_page(site.pool, **page, unlisted=(), ignored={}, matched=())
 
 
 # --- from one listing to the next
@@ -85,7 +86,7 @@ def test_a_file_is_held_as_it_is_if_its_outcome_is_of_the_listed_content(indexed
         set_first(indexed, f"status = '{status}', stamp = 'old'")
         for stamp in ("old", "new"):
             expected = {b"0.md"} if status in {"indexed", "skipped"} and stamp == "old" else set()
-            assert files.find_unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
+            assert listings.find_unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
 
 
 def test_a_file_is_found_in_its_own_index_until_it_is_removed(resources: Resources, indexed: Site) -> None:

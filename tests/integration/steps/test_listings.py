@@ -17,7 +17,7 @@ from schemas.queries.search import Refresh
 from tests.integration.steps.site import Site, listed_site, write
 from worker.resources import Resources
 from worker.sources.local import LocalFolder
-from worker.state.index import files, task_notes, tasks, turns
+from worker.state.index import listings, task_notes, tasks, turns
 from worker.state.search import file_texts, freshness
 from worker.state.search.freshness import ListingComparison
 
@@ -43,20 +43,28 @@ def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[
     assert plan is not None
     values: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": owner}
 
-    def record(unlisted: list[bytes], ignored: dict[str, int], *, first: bool) -> None:
+    def record(
+        unlisted: list[bytes],
+        ignored: dict[str, int],
+        *,
+        first: bool,
+        last: bool = True,
+        keys: list[bytes] | None = None,
+    ) -> None:
         more: dict[str, Any] = {
             "listed": [],
-            "cursor": "1",
+            "cursor": None if last else "1",
             "unlisted": unlisted,
             "ignored": ignored,
             "matched": [],
             "first": first,
+            "keys": keys,
         }
-        files.record_page(site.pool, **values, **more)
+        listings.record_page(site.pool, **values, **more)
 
     def end(hold: bool, *, left_out: int = 0, keys: list[bytes] | None = None) -> int:
         more: dict[str, Any] = {"hold": hold, "left_out": left_out, "keys": keys}
-        return files.end_listing(site.pool, **values, **more, warning="held", listing_warning=None)
+        return listings.end_listing(site.pool, **values, **more, warning="held", listing_warning=None)
 
     return site, record, end
 
@@ -69,12 +77,14 @@ def waiting(site: Site) -> set[str]:
 @pytest.mark.parametrize("hold", [False, True])
 def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool, keys: list[bytes] | None) -> None:
     site, record, end = listing
-    record([b"closed/"], {}, first=True)
+    record([b"closed/"], {}, first=True, last=False)
     # a later page knows nothing of the directories of an earlier one
-    record([], {}, first=False)
-    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
-    assert not files.too_many_vanished(site.pool, **asked)
-    assert list(files.read_vanished(site.pool, **asked)) == [f"{number}.md".encode() for number in range(BESIDE)]
+    record([], {}, first=False, keys=keys)
+    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id}
+    assert not listings.too_many_vanished(site.pool, **asked)
+    assert list(listings.read_vanished(site.pool, task_id=site.task)) == [
+        f"{number}.md".encode() for number in range(BESIDE)
+    ]
     assert end(hold, keys=keys) == 0
     assert waiting(site) == {f"{number}.md" for number in range(BESIDE)}
 
@@ -83,7 +93,7 @@ def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool, keys: li
 def test_most_files_gone_at_once_are_held_where_that_is_wanted(listing: Any, hold: bool) -> None:
     site, record, end = listing
     record([], {}, first=True)
-    assert files.too_many_vanished(site.pool, task_id=site.task, index_id=site.index.id)
+    assert listings.too_many_vanished(site.pool, task_id=site.task, index_id=site.index.id)
     assert end(hold) == (CLOSED + BESIDE if hold else 0)
     assert len(waiting(site)) == (0 if hold else CLOSED + BESIDE)
 
@@ -100,10 +110,10 @@ def test_files_that_were_never_live_are_removed_and_do_not_count(
         " WHERE key = ANY (%s) AND index_id = %s",
         *(failed, site.index.id),
     )
-    record([], {}, first=True)
-    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id, "keys": keys}
-    assert files.too_many_vanished(site.pool, **asked) is is_held
-    assert not {*files.read_vanished(site.pool, **asked)} & {*failed}
+    record([], {}, first=True, keys=keys)
+    asked: dict[str, Any] = {"task_id": site.task, "index_id": site.index.id}
+    assert listings.too_many_vanished(site.pool, **asked) is is_held
+    assert not {*listings.read_vanished(site.pool, task_id=site.task)} & {*failed}
     assert end(True, keys=keys) == (CLOSED + BESIDE - never_live if is_held else 0)
     assert len(waiting(site)) == (never_live if is_held else CLOSED + BESIDE)
 
@@ -132,12 +142,12 @@ def test_removals_are_held_if_they_are_more_than_half_of_the_live_files_that_rul
     listing: Any, keys: list[bytes] | None, seen: int, never_live: int, left_out: int, is_held: bool
 ) -> None:
     site, record, end = listing
-    record([], {}, first=True)
     ((gone,),) = site.do("SELECT id FROM search_index_file WHERE index_id = %s LIMIT 1", site.index.id)
     for number in range(seen + never_live):
         changed = {} if number < seen else {"status": "failed", "live_fingerprint": None}
         file = site.copy_row("search_index_file", gone, key=f"\\x{uuid4().hex}", path=f"seen/{number}.md", **changed)
         site.do("INSERT INTO search_index_listing (task_id, file_id) VALUES (%s, %s)", site.task, file)
+    record([], {}, first=True, keys=keys)
     assert end(True, left_out=left_out, keys=keys) == (CLOSED + BESIDE if is_held else 0)
     assert len(waiting(site)) == (0 if is_held else CLOSED + BESIDE)
 
@@ -162,7 +172,7 @@ def test_what_is_ignored_is_counted_once(listing: Any) -> None:
 
 @pytest.mark.parametrize(("known", "gone", "held"), [(39, 20, True), (40, 20, False), (37, 19, False), (41, 21, True)])
 def test_half_of_the_files_are_too_many(known: int, gone: int, held: bool) -> None:
-    assert files._too_many(gone, known) is held
+    assert listings._too_many(gone, known) is held
 
 
 def test_a_file_that_changed_since_its_listing_is_unseen_and_not_open(site: Site) -> None:

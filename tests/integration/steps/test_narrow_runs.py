@@ -11,11 +11,13 @@ import pytest
 
 from schemas.content.source import NodesSource
 from schemas.tool import ToolConfig
-from tests.integration.steps.site import Site, new_site
+from tests.integration.database import rows_read
+from tests.integration.steps.site import Site, new_site, write
 from worker.resources import Resources
 from worker.state.content import nodes
 from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.index import changes, file_lookup, statuses, tasks, tool_actions, tools
+from worker.state.index.files import file_id
 
 
 @pytest.fixture
@@ -54,6 +56,26 @@ def test_a_path_is_no_prefix_of_a_longer_name(ready: Site) -> None:
     ready.list_folder()
     ready.finish_all()
     assert set(ready.outcomes().values()) == {"indexed"}
+
+
+def test_a_run_over_one_path_reads_no_other_file(ready: Site) -> None:
+    """However large the folder is, and whether the path was edited, is gone, or is as it was."""
+    first = file_id(ready.index.id, b"0.md")
+    columns = "index_id, size_bytes, task_id, stamp, code_version, status, live_fingerprint, live_chunks"
+    ready.do(
+        f"INSERT INTO search_index_file (id, key, path, id_path, {columns})"
+        f" SELECT gen_random_uuid(), ('d/' || n)::bytea, 'd/' || n, '/d/' || n, {columns}"
+        " FROM search_index_file, generate_series(1, 5000) n WHERE id = %s",
+        first,
+    )
+    ready.do("ANALYZE search_index_file")
+    for change in (lambda: None, lambda: write(ready.folder, 0, "edited"), (ready.folder / "0.md").unlink):
+        change()
+        before = rows_read(ready.pool, "search_index_file")
+        ask(ready, "0.md")
+        ready.list_folder()
+        ready.finish_all()
+        assert rows_read(ready.pool, "search_index_file") - before < 500
 
 
 @pytest.mark.parametrize("length", [510, 511, 512, 513])

@@ -1,9 +1,9 @@
-"""Rows of `search_index_file`: what is listed, claimed and finished."""
+"""Rows of `search_index_file`: what is claimed and finished."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,13 +11,11 @@ from uuid import UUID
 import orjson
 from psycopg import Connection
 from psycopg.rows import class_row
-from psycopg.types.json import Jsonb
 
-from schemas.content.document import NO_PROPERTIES, DocumentProperties, SourceEntry
+from schemas.content.document import NO_PROPERTIES, DocumentProperties
 from schemas.content.metadata import Value
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
-from worker.state import silent_backends
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE
@@ -28,10 +26,6 @@ from worker.state.queries import is_true, load
 MAX_CRASHES = 3
 #: Processes that may die while holding a file, for any reason, before it is tried alone and each death counts.
 MAX_DEATHS = 20
-#: Minimum number of vanished files for which a listing is doubted, and its removals are held back.
-MIN_HELD_REMOVALS = 20
-#: Share of the known files above which the vanished ones make a listing doubtful.
-HELD_SHARE = 0.5
 #: A file of at most this many bytes may share a claim with any smaller files: reading and embedding it delays their
 #: outcomes by about a second.
 SMALL_BYTES = 65_536
@@ -43,7 +37,6 @@ NO_LIMIT = (1 << 63) - 1
 MAX_PATH = 2000
 
 _SQL = load("index/files")
-_TASKS = load("index/tasks")
 
 
 class ClaimPosition(NamedTuple):
@@ -55,15 +48,6 @@ class ClaimPosition(NamedTuple):
 
 #: The place before all files.
 BEGINNING = ClaimPosition(-1, NO_ID)
-
-
-class ListedEntry(NamedTuple):
-    """An entry as the plan records it."""
-
-    id: UUID
-    entry: SourceEntry
-    code_version: str
-    reason: Reason | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,152 +138,6 @@ def fitting(path: str) -> str:
         return path
     half = MAX_PATH // 2
     return f"{data[:half].decode(errors='ignore')}…{data[-half:].decode(errors='ignore')}"
-
-
-def record_page(
-    pool: Pool,
-    *,
-    task_id: UUID,
-    index_id: UUID,
-    owner: UUID,
-    listed: Iterable[ListedEntry],
-    cursor: str | None,
-    unlisted: Sequence[bytes],
-    ignored: Mapping[str, int],
-    matched: Sequence[str],
-    first: bool,
-) -> None:
-    """Write a page of the listing and move the plan's cursor. Raises `LeaseLost` if another worker has the plan.
-
-    `ignored` and `matched` are added to those of earlier pages, unless this is the `first` page.
-    """
-    values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
-    values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "matched": list(matched), "first": first}
-    with pool.connection() as connection:
-        if not connection.execute(_TASKS["save_cursor"], values).rowcount:
-            raise LeaseLost("another worker lists this folder")
-        connection.execute(_SQL["stage_page"])
-        with connection.cursor().copy(_SQL["copy_page"]) as copy:
-            for file in listed:
-                e = file.entry
-                copy.write_row(
-                    (
-                        *(file.id, e.key, fitting(e.path), e.id_path, e.node_id, e.type, e.size, e.stamp),
-                        *(file.code_version, file.reason, e.mtime_ms),
-                    )
-                )
-        connection.execute(_SQL["record_seen"], values)
-        connection.execute(_SQL["merge_page"], values)
-
-
-def find_unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
-    """Return the keys of listed files that the index holds as they are."""
-    values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
-    with autocommit(pool) as connection:
-        return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
-
-
-def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> bool:
-    """Whether so much is missing from a complete listing that the source may be at fault.
-
-    `keys` are the only ones that were listed, with all below them; None for the whole folder.
-    """
-    values = {"task_id": task_id, "index_id": index_id, "keys": keys}
-    with pool.connection() as connection:
-        counts = _count_vanished(connection, values)
-    return _too_many(counts.live, counts.all_live)
-
-
-class _Vanished(NamedTuple):
-    """Numbers of files: those missing from a listing, the live ones of these, and, if that matters, all live ones.
-
-    `at_keys` has the id, the key and whether it is live of each that is missing, if only some keys were listed.
-    """
-
-    files: int
-    live: int
-    all_live: int
-    at_keys: Sequence[tuple[UUID, bytes, bool]] = ()
-
-
-def _count_vanished(connection: Connection[Any], values: Mapping[str, object]) -> _Vanished:
-    """Count what is missing from a listing. Files that were never live hold nothing that a user could lose."""
-    if values["keys"] is None:
-        return _Vanished(*(connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0, 0)))
-    gone = connection.execute(_SQL["vanished_at_keys"], values).fetchall()
-    live = sum(is_live for _, _, is_live in gone)
-    if live < MIN_HELD_REMOVALS:
-        return _Vanished(len(gone), live, 0, gone)
-    (all_live,) = connection.execute(_SQL["count_live"], values).fetchone() or (0,)
-    return _Vanished(len(gone), live, all_live, gone)
-
-
-def read_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
-    """Yield the keys of live files that are missing from a complete listing, in order."""
-    values = {"task_id": task_id, "index_id": index_id, "keys": keys}
-    with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
-        silent_backends.take_time(connection)
-        for _, key, is_live in cursor.execute(_SQL["vanished" if keys is None else "vanished_at_keys"], values):
-            if is_live:
-                yield key
-
-
-def _remove_vanished(
-    connection: Connection[Any], values: Mapping[str, object], counts: _Vanished, *, keep_live: bool
-) -> None:
-    if values["keys"] is None:
-        connection.execute(_SQL["remove_vanished"], {**values, "keep_live": keep_live})
-    else:
-        ids = [id_ for id_, _, is_live in counts.at_keys if not (keep_live and is_live)]
-        connection.execute(_SQL["remove_files"], {**values, "ids": ids})
-
-
-def _too_many(vanished: int, total: int) -> bool:
-    return vanished >= MIN_HELD_REMOVALS and vanished > HELD_SHARE * total
-
-
-def ignored_if_empty(pool: Pool, task_id: UUID) -> dict[str, int] | None:
-    """What a complete listing left out, by rule, if it found no file; None if it found any."""
-    with pool.connection() as connection:
-        row = connection.execute(_SQL["ignored_if_empty"], {"task_id": task_id}).fetchone()
-    return dict(row[0]) if row else None
-
-
-def end_listing(
-    pool: Pool,
-    *,
-    task_id: UUID,
-    index_id: UUID,
-    owner: UUID,
-    hold: bool,
-    left_out: int,
-    warning: str | None,
-    listing_warning: str | None,
-    keys: Sequence[bytes] | None,
-) -> int:
-    """After the last page, mark vanished files for removal, or hold those of live files. Returns the number held.
-
-    `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
-    live files were left out by a rule, which does not hold removals. `keys` are the only ones that were listed, with
-    all below them. Raises `LeaseLost` if another worker has the plan.
-    """
-    values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None}
-    values |= {"unlisted": [], "ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}
-    with pool.connection() as connection:
-        if not connection.execute(_TASKS["save_cursor"], values).rowcount:
-            raise LeaseLost("another worker lists this folder")
-        counts = _count_vanished(connection, values)
-        is_held = hold and _too_many(counts.live - left_out, counts.all_live - left_out)
-        held_removals = counts.live if is_held else 0
-        if counts.files > held_removals:
-            _remove_vanished(connection, values, counts, keep_live=is_held)
-        connection.execute(_SQL["note_returned"], values)
-        if held_removals:
-            ids = None if keys is None else [id_ for id_, _, _ in counts.at_keys]
-            connection.execute(_SQL["note_missing"], {**values, "ids": ids})
-        values |= {"held": held_removals, "warning": warning if held_removals else None}
-        connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
-        return held_removals
 
 
 def claim(

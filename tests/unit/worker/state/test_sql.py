@@ -59,7 +59,7 @@ def test_the_search_finds_these_alone(query: str, expected: int) -> None:
 
 def test_fragments_are_included_to_the_last() -> None:
     assert not [name for path in FILES for name, sql in queries(path).items() if INCLUDED.search(sql)]
-    assert "u.prefix)) = u.prefix" in queries(ROOT / "index/files.sql")["vanished"]
+    assert "u.prefix)) = u.prefix" in queries(ROOT / "index/listings.sql")["note_all_absent"]
     assert "t.status IN ('pending', 'indexing')" in queries(ROOT / "index/messages.sql")["unplanned"]
 
 
