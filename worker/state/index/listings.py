@@ -63,8 +63,8 @@ def record_page(
             raise LeaseLost("another worker lists this folder")
         if first:
             connection.execute(_SQL["forget_absent"], values)
+        prefer_indexes(connection)
         if spans is not None:
-            prefer_indexes(connection)
             starts, ends = zip(*spans, strict=True) if spans else ((), ())
             values |= {"starts": list(starts), "ends": list(ends)}
             if _is_known(connection, values, listed):
