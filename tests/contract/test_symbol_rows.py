@@ -157,8 +157,15 @@ def best(made: Rows, asked: str) -> list[tuple[UUID, int, int, str, str]]:
         in_scope = bool(scope) and is_in(d["scope"], scope)
         return not in_scope, d["name"] != name, d["kind"] in {"constant", "variable"}
 
+    def calls(d: dict[str, Any]) -> list[str]:
+        lines = range(d["start_line"], d["end_line"] + 1)
+        of_file = (use for use in made.used if use["file_id"] == d["file_id"] and use["kind"] == "call")
+        return [use["name"] for use in of_file if use["line"] in lines]
+
     first = min(map(rank, known), default=None)
-    chosen = sorted((d for d in known if rank(d) == first), key=lambda d: (made.files.index(d["file_id"]), d["number"]))
+    likeliest = [d for d in known if rank(d) == first]
+    thick = [d for d in likeliest if calls(d) != [d["name"]]]
+    chosen = sorted(thick or likeliest, key=lambda d: (made.files.index(d["file_id"]), d["number"]))
     return [(d["file_id"], d["start_line"], d["end_line"], d["name"], d["kind"]) for d in chosen]
 
 

@@ -324,3 +324,50 @@ def test_an_edit_renews_its_file_only_and_a_removal_takes_its_symbols(
     assert symbols(running, tool) == []
     query = "SELECT count(*) FROM symbol_reference r JOIN search_tool t USING (index_id) WHERE t.id = %s"
     assert running.rows(query, tool) == [(0,)]
+
+
+ENGINE = '''
+from pages.markup import indented
+
+def render_page(title, blocks):
+    """Render a page of HTML from its title and its blocks."""
+    lines = [f"<h1>{title}</h1>"]
+    for block in blocks:
+        lines.extend(indented(block.lines, 2))
+    return "\\n".join(lines)
+'''
+#: Each leads to the definition by that name.
+LEADING = {
+    "pages/__init__.py": "from pages.engine import render_page\n",
+    "pages/api.py": """
+from pages import engine
+
+def render_page(title, blocks):
+    return engine.render_page(title, blocks)
+""",
+    "pages/site.py": """
+class Site:
+    def render_page(self, title, blocks):
+        return self._engine.render_page(title, blocks)
+""",
+    "src/lib.rs": "pub use crate::engine::render_page;\n",
+    "web/shared.ts": "export const render_page = engine.render_page\n",
+}
+QUERIES = ["render_page", "where is render_page defined?", "render_page(title, blocks)"]
+
+
+def test_what_leads_to_a_definition_comes_after_it(running: Service, root: Path) -> None:
+    made = root / "leading"
+    others = {f"other/{n}.py": f"def task_{n}(value):\n    return value * {n} + offset_{n}(value)\n" for n in range(30)}
+    for name, text in {**LEADING, **others, "pages/engine.py": ENGINE}.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    assert [running.query(tool, query)[0]["file_path"] for query in QUERIES] == ["pages/engine.py"] * len(QUERIES)
+    # where all are wrappers, they define it
+    (made / "pages/engine.py").unlink()
+    running.post(f"{TOOLS}/{tool}/reindex", {"allow_removals": True})
+    running.wait(tool)
+    found = running.query(tool, "render_page", explain=True)
+    assert {hit["file_path"] for hit in found if "definition" in hit["explain"]} == {"pages/api.py", "pages/site.py"}

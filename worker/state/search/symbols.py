@@ -30,6 +30,9 @@ _MAX_NAMED = 50
 #: Definitions of one name, and of one name in its scope, that `find_named` chooses from.
 MAX_CONSIDERED = 2000
 
+#: Lines after the first one that a definition may have whose only call is one of its own name.
+_THIN_LINES = 20
+
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000
 
@@ -240,7 +243,7 @@ def find_named(
 
     For each name, exact spellings are preferred to another case. A name may be qualified (`Foo.run`, `Foo::run`,
     `Foo/run`): then definitions in that scope are preferred to any others, because `json` in `json.loads` may be a
-    file.
+    file. Thin wrappers are left out, unless all are.
     """
     qualified_names = [qualified(name) for name in dict.fromkeys(names)]
     values = {
@@ -248,7 +251,7 @@ def find_named(
         "names": [name for _, name in qualified_names],
         "scopes": [scope for scope, _ in qualified_names],
     }
-    values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED, "only": only_of(only)}
+    values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED, "thin": _THIN_LINES, "only": only_of(only)}
     with autocommit(pool) as connection:
         return list(dict.fromkeys(connection.execute(_SQL["named"], values, prepare=prepare_for(only))))
 

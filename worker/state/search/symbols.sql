@@ -62,7 +62,8 @@ ORDER BY f.path, f.id_path, r.file_id, r.line, r.number LIMIT %(limit)s
 
 -- name: named
 -- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before
--- others, because a variable may hold what is defined elsewhere. The names take turns.
+-- others, because a variable may hold what is defined elsewhere. A definition whose only call is one of its own name is
+-- left out if another one is not, as it leads there. The names take turns.
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
@@ -78,10 +79,23 @@ WITH asked AS (
         UNION ALL
         (SELECT *, false FROM symbol WHERE index_id = %(index_id)s AND :is_of_selected AND lower(name) = lower(a.name COLLATE "C")
          ORDER BY file_id, number LIMIT %(considered)s)) s
+), likeliest AS (
+    SELECT d.*, CASE
+        WHEN count(*) OVER (PARTITION BY d.place) NOT BETWEEN 2 AND %(limit)s OR d.end_line - d.start_line > %(thin)s THEN false
+        WHEN 1 <> (
+            SELECT count(*) FROM symbol_reference r
+            WHERE r.index_id = d.index_id AND r.name = d.name AND r.file_id = d.file_id
+              AND r.kind = 'call' AND r.line BETWEEN d.start_line AND d.end_line) THEN false
+        ELSE NOT EXISTS (
+            SELECT FROM symbol_reference r
+            WHERE r.file_id = d.file_id AND r.name <> d.name
+              AND r.kind = 'call' AND r.line BETWEEN d.start_line AND d.end_line) END AS is_thin
+    FROM found d WHERE d.rank = 1
 )
 SELECT file_id, start_line, end_line, name, kind FROM (
     SELECT d.*, row_number() OVER (PARTITION BY d.place ORDER BY f.path COLLATE "C", f.id_path, d.number) AS turn
-    FROM found d JOIN search_index_file f ON f.id = d.file_id WHERE d.rank = 1) d
+    FROM (SELECT *, bool_and(is_thin) OVER (PARTITION BY place) AS all_thin FROM likeliest) d
+    JOIN search_index_file f ON f.id = d.file_id WHERE d.all_thin OR NOT d.is_thin) d
 ORDER BY turn, place LIMIT %(limit)s
 
 -- name: starting_chunks
