@@ -46,8 +46,6 @@ _ASKS_FOR = {
 }
 #: Maximum paths and names whose terms a process caches.
 MAX_CACHED_TERMS = 1 << 14
-#: Characters above which a chunk counts as long: most of it is about something else.
-LONG_CHARACTERS = 6_000
 #: Minimum characters of a word's beginning that makes it resemble another word.
 MIN_ROOT = 4
 #: Maximum characters of an ending, such as that of `dependency`, whose root begins `dependencies`.
@@ -151,8 +149,6 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
         features["definition"] = signals.name_share * (1.0 if is_named else HOMONYM)
     if row.symbol and (overlap := _symbol_overlap(signals, row.symbol)):
         features["symbol"] = overlap
-    if row.scope and (share := _shared_terms(signals.terms, _name_terms(row.scope))):
-        features["scope"] = share
     if signals.phrases and (share := _contained(signals.phrases, _flat(text))):
         features["phrase"] = share
     # tests only quote text that stands elsewhere
@@ -160,8 +156,6 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
         features["verbatim"] = share
     if signals.context.symbol is not None and (nearness := _symbol_nearness(signals.context.symbol, row)):
         features["near_symbol"] = nearness
-    if len(text) > LONG_CHARACTERS:
-        features["long"] = 1.0
     return features
 
 
@@ -194,12 +188,8 @@ def _symbol_overlap(signals: QuerySignals, symbol: str) -> float:
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
 def _symbol_parts(symbol: str) -> frozenset[str]:
-    return _name_terms(symbol) - {canonical(symbol).lower()} or _name_terms(symbol)
-
-
-@lru_cache(maxsize=MAX_CACHED_TERMS)
-def _name_terms(name: str) -> frozenset[str]:
-    return terms(name)
+    of_name = terms(symbol)
+    return of_name - {canonical(symbol).lower()} or of_name
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
@@ -252,11 +242,6 @@ def _beginnings(word: str) -> frozenset[str]:
 def _roots(word: str) -> frozenset[str]:
     """The word with and without an ending of up to `MAX_ENDING` characters. Words that begin with one are alike."""
     return frozenset((word, *(word[:end] for end in range(max(MIN_ROOT, len(word) - MAX_ENDING), len(word)))))
-
-
-def _shared_terms(query_terms: frozenset[str], other: frozenset[str]) -> float:
-    """The share of the query's words that are in `other`."""
-    return 0.0 if query_terms.isdisjoint(other) else len(query_terms & other) / len(query_terms)
 
 
 def _contained(phrases: Sequence[str], text: str) -> float:

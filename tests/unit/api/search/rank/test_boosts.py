@@ -9,7 +9,6 @@ import pytest
 
 from api.search.rank.boosts import (
     HOMONYM,
-    LONG_CHARACTERS,
     MAX_RUNS,
     RUN_WORDS,
     chunk_features,
@@ -142,20 +141,14 @@ def test_a_stem_counts_if_the_query_has_all_its_words(path: str, query: str, cou
     assert ("stem" in features_of(query, row(path))) is counts
 
 
-def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
+def test_a_path_counts_by_the_share_of_words_it_holds() -> None:
     assert features_of("redis lease", row("worker/lease.py"))["path"] == pytest.approx(1 / 2)
-    assert features_of("redis lease", row(scope="Redis/renew"))["scope"] == pytest.approx(1 / 2)
 
 
 def test_a_phrase_counts_where_it_stands_verbatim() -> None:
     assert features_of('"not found"', row(text="It was Not Found here"))["phrase"] == 1
     assert features_of('"not  found"', row(text="It was not\n    found here"))["phrase"] == 1
     assert "phrase" not in features_of('"not found"', row(text="found not"))
-
-
-def test_a_chunk_is_long_above_the_limit_only() -> None:
-    assert features_of("x", row(text="y" * LONG_CHARACTERS)) == {}
-    assert features_of("x", row(text="y" * (LONG_CHARACTERS + 1))) == {"long": 1}
 
 
 @pytest.mark.parametrize(
