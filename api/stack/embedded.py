@@ -114,24 +114,34 @@ def stack(settings: Settings, say: Say = print) -> Iterator[RunningStack]:
         say(f"Starting Foldex; its data and logs are in {home}")
         for name in PROGRAM_NAMES:
             end_orphan(home, name)
-        servers, urls = _servers(settings, home, say)
-        env = _environment(settings, home, urls)
-        login = flower.login(home, env)
-        forget_links(page_links_file(home))
-        write_private(record_file(home), json.dumps(env))
-        supervisor = Supervisor(
-            [[server.program for server in servers], *_own_programs(settings, env, login)],
-            home,
-            say,
-            ForkServer(programs.fork_server(env), home),
-        )
-        try:
-            supervisor.start(START_SECONDS)
-            yield RunningStack(env, supervisor, login)
-        finally:
-            say("Stopping (press Ctrl-C again to force) …")
-            supervisor.stop()
-            record_file(home).unlink(missing_ok=True)
+        with _forking(home) as forks:
+            servers, urls = _servers(settings, home, say)
+            env = _environment(settings, home, urls)
+            login = flower.login(home, env)
+            forget_links(page_links_file(home))
+            write_private(record_file(home), json.dumps(env))
+            stages = [[server.program for server in servers], *_own_programs(settings, env, login)]
+            supervisor = Supervisor(stages, home, say, forks)
+            try:
+                supervisor.start(START_SECONDS)
+                yield RunningStack(env, supervisor, login)
+            finally:
+                say("Stopping (press Ctrl-C again to force) …")
+                supervisor.stop()
+                record_file(home).unlink(missing_ok=True)
+
+
+@contextmanager
+def _forking(home: Path) -> Iterator[ForkServer]:
+    """A fork server. It imports what programs share from now on, while a new database is created and servers start."""
+    forks = ForkServer(programs.fork_server({"FOLDEX_HOME": str(home)}), home)
+    try:
+        # without it, each program starts by itself
+        with suppress(StackError, OSError):
+            forks.start()
+        yield forks
+    finally:
+        forks.stop()
 
 
 def up(settings: Settings, say: Say = print) -> None:
@@ -256,10 +266,13 @@ def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, 
 
 
 def _own_programs(settings: Settings, env: dict[str, str], login: str = "") -> list[list[Program]]:
-    """Foldex's own processes in start stages. The API migrates the database, and the others wait for that."""
+    """Foldex's own processes in start stages. The API migrates the database, and the others wait for that.
+
+    What no first answer needs comes last: two cores have enough to import before it.
+    """
     workers = [
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),
     ]
     flower_page = programs.flower(int(env["FLOWER_PORT"]), {**env, **({flower.VARIABLE: login} if login else {})})
-    return [[programs.api(env), *workers, programs.beat(env), programs.watch(env), flower_page]]
+    return [[programs.beat(env), programs.api(env), *workers], [programs.watch(env), flower_page]]

@@ -16,6 +16,8 @@ from worker.machine.host import this_host
 
 #: Seconds for a worker to stop, as in production. A slice ends within 20 s of the request.
 WORKER_GRACE = 75.0
+#: Seconds for a worker to answer a ping, and for the broker to answer anything.
+PING_SECONDS, ANSWER_SECONDS = 0.5, 2.0
 #: Otherwise numeric libraries start a thread per core in every process, which spin while they wait for each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -113,13 +115,16 @@ def answers(host: str, port: int, path: str) -> bool:
 
 
 def _listens(broker: str, node: str) -> bool:
-    """Whether the worker answers a ping over the broker."""
+    """Whether the worker answers a ping over the broker. Celery, whose command sends the same, takes long to import."""
+    from kombu import Connection
     from kombu.exceptions import OperationalError
+    from kombu.pidbox import Mailbox
 
-    from worker.app import make_app
-
-    with make_app(broker) as app:
+    limits = ("socket_timeout", "socket_connect_timeout") if broker.startswith("redis") else ("read_timeout",)
+    options = dict.fromkeys(limits, ANSWER_SECONDS)
+    with Connection(broker, connect_timeout=ANSWER_SECONDS, transport_options=options) as connection:
         try:
-            return bool(app.control.ping(destination=[node], timeout=0.5, limit=1))
-        except (OperationalError, *app.connection_for_write().connection_errors):
+            mailbox = Mailbox("celery", type="fanout")(connection)
+            return bool(mailbox.call([node], "ping", timeout=PING_SECONDS))
+        except (OperationalError, *connection.connection_errors):
             return False

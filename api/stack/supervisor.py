@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -108,7 +107,6 @@ class Supervisor:
 
     def _run(self) -> None:
         try:
-            self._prepare_forks()
             for stage in self._stages:
                 self._slots += stage
                 self._bring_up(stage)
@@ -120,21 +118,16 @@ class Supervisor:
         finally:
             self._stop_all()
 
-    def _prepare_forks(self) -> None:
-        """Let the fork server import everything while the servers start."""
-        if self._forks:
-            # without it, each program starts by itself
-            with suppress(StackError, OSError):
-                self._forks.start()
-
     def _bring_up(self, stage: Sequence[_Slot]) -> None:
         began, is_told = time.monotonic(), False
         while not self._stopping and not all(slot.ready for slot in stage):
             self._round()
-            for slot in stage:
-                if not slot.ready and slot.process and slot.program.ready():
-                    slot.ready = True
-                    self._say(f"  {slot.program.name:<12} ready after {time.monotonic() - began:.1f} s")
+            for slot in [slot for slot in stage if not slot.ready]:
+                # to ask a worker takes processor time that those before it still need
+                if not (slot.process and slot.program.ready()):
+                    break
+                slot.ready = True
+                self._say(f"  {slot.program.name:<12} ready after {time.monotonic() - began:.1f} s")
             waited = time.monotonic() - began
             if waited > self._patience or any(map(_lacks_space, stage)):
                 raise StackError(self._late(stage))

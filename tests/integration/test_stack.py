@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from signal import SIG_IGN, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, getsignal, signal
 from socket import AF_INET, AF_INET6, AddressFamily, create_server
@@ -220,6 +221,40 @@ def test_a_program_that_is_late_is_reported_while_it_is_waited_for(
         starting.stop()
     told = f"  one is not ready yet: no broker. Its log is {log_file(tmp_path, 'one')}"
     assert [line for line in said if "not ready" in line] == [told]
+
+
+def test_a_program_is_asked_only_once_those_before_it_are_ready(tmp_path: Path) -> None:
+    began, asked = time.monotonic(), list[float]()
+
+    def answers() -> bool:
+        asked.append(time.monotonic() - began)
+        return True
+
+    first = replace(toy(tmp_path, "one"), ready=lambda: time.monotonic() > began + 1)
+    then = replace(toy(tmp_path, "two"), ready=answers)
+    starting = Supervisor([[first, then]], tmp_path, lambda _: None)
+    try:
+        starting.start(30)
+    finally:
+        starting.stop()
+    # both were started together
+    assert asked[0] >= 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: programs are forked nowhere else")
+def test_programs_are_imported_while_a_database_is_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[int]()
+
+    def servers(*_: object) -> None:
+        seen.append(pid(tmp_path, "fork-server"))
+        assert lives(seen[0])
+        raise StackError("no database")
+
+    monkeypatch.setenv("FOLDEX_HOME", str(tmp_path))
+    monkeypatch.setattr("api.stack.embedded._servers", servers)
+    with pytest.raises(StackError, match="no database"), stack(Settings(), say=lambda _: None):
+        pass
+    assert gone(*seen)
 
 
 #: A line of the log of a worker that Celery ended.

@@ -38,13 +38,17 @@ def log_file(home: Path) -> Path:
     return home / "log" / "stack.log"
 
 
-def start(home: Path, say: Say) -> str:
-    """Start the stack, which outlives this process. Returns its address once it answers. Raises `VerbFailed`."""
+def start(home: Path, say: Say, meanwhile: Callable[[], object] = lambda: None) -> str:
+    """Start the stack, which outlives this process. Returns its address once it answers. Raises `VerbFailed`.
+
+    `meanwhile` is called once it has been started.
+    """
     say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
     child = None
     try:
         with _deferred_interrupt():
             child = _start(home)
+        meanwhile()
         return _address(child, home, say)
     except KeyboardInterrupt:
         # nobody has asked for a stack but the command that ends here

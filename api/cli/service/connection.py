@@ -42,11 +42,8 @@ class Connection:
 
     @cached_property
     def foldex(self) -> Foldex:
-        """The client library, which is loaded when it is first needed. Raises `VerbFailed`."""
-        skip_the_program_of_httpx()
-        from foldex_client import Foldex
-
-        client = partial(Foldex, self.url, self.invocation.key, trust_env=not is_loopback(self.url))
+        """A client, whose library is loaded when it is first needed. Raises `VerbFailed`."""
+        client = partial(load_client(), self.url, self.invocation.key, trust_env=not is_loopback(self.url))
         try:
             if self.patience is not None:
                 return client(retries=0, timeout=self.patience, deadline=self.patience)
@@ -151,7 +148,8 @@ def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path |
     start_if(home)
     from api.cli.service.background import start as start_stack
 
-    return start_stack(home, lambda line: click.echo(line, err=True)), home
+    # the stack takes seconds to start, and most verbs need the client afterwards
+    return start_stack(home, lambda line: click.echo(line, err=True), meanwhile=load_client), home
 
 
 def page_of(service: Connection) -> str:
@@ -164,6 +162,14 @@ def page_of(service: Connection) -> str:
         return page_address(service.home, environment(service.home))
     except OSError as error:
         raise VerbFailed(f"{service.home} cannot be written ({error.strerror}): run as its owner.") from error
+
+
+def load_client() -> type[Foldex]:
+    """The client library's class, which takes a while to load."""
+    skip_the_program_of_httpx()
+    from foldex_client import Foldex
+
+    return Foldex
 
 
 def skip_the_program_of_httpx() -> None:

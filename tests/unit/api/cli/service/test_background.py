@@ -106,3 +106,19 @@ def test_a_stack_that_does_not_stop_is_named_with_what_ends_it(monkeypatch: pyte
         finally:
             frozen.kill()
     assert not background.stop(tmp_path)
+
+
+def test_what_needs_no_stack_is_done_while_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    did: list[str] = []
+
+    def started(_home: Path) -> Any:
+        did.append("start")
+
+    def answers(*_: Any) -> str:
+        did.append("wait")
+        return "http://127.0.0.1:1"
+
+    monkeypatch.setattr(background, "_start", started)
+    monkeypatch.setattr(background, "_address", answers)
+    background.start(tmp_path, lambda _line: None, meanwhile=lambda: did.append("load"))
+    assert did == ["start", "load", "wait"]
