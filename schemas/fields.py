@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from schemas.content.metadata import KEY_PATTERN, checked_metadata
 
 #: Of a field of a row that no answer shows.
 HIDDEN = Field(exclude=True)
@@ -100,3 +102,15 @@ EndChar = Annotated[int, Field(description="End in the file's extracted text, ex
 
 TookMs = Annotated[float, Field(description="Duration in milliseconds.", examples=[12.3])]
 Truncated = Annotated[bool, Field(description="Whether there may be more than returned, because a limit was reached.")]
+
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+_VALUE_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, _STRINGS]}
+
+#: A flat object of strings, numbers, booleans and lists of strings. Times are strings of RFC 3339.
+Metadata = Annotated[
+    dict[str, Any],
+    BeforeValidator(checked_metadata),
+    WithJsonSchema(
+        {"type": "object", "propertyNames": {"pattern": KEY_PATTERN}, "additionalProperties": _VALUE_SCHEMA}
+    ),
+]

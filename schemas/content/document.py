@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from schemas.content.metadata import Value
-from schemas.status import Reason
+from schemas.reason import Reason
 
 #: Characters of its properties that each chunk of a document is found by: more would outweigh the chunk's own words.
 _MAX_WORDS_CHARS = 500

@@ -7,9 +7,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, WithJsonSchema
 
 #: Maximum bytes of the metadata of one node, as JSON in UTF-8.
 MAX_METADATA_BYTES = 16 << 10
@@ -92,16 +89,3 @@ def _checked_text(text: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("a string has no half of a surrogate pair; leave it out") from None
     return text
-
-
-_STRINGS = {"type": "array", "items": {"type": "string"}}
-_VALUE_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, _STRINGS]}
-
-#: A flat object of strings, numbers, booleans and lists of strings. Times are strings of RFC 3339.
-Metadata = Annotated[
-    dict[str, Any],
-    BeforeValidator(checked_metadata),
-    WithJsonSchema(
-        {"type": "object", "propertyNames": {"pattern": KEY_PATTERN}, "additionalProperties": _VALUE_SCHEMA}
-    ),
-]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
 from schemas.content.acl import Acl
-from schemas.content.metadata import Metadata
+from schemas.fields import Metadata
 from schemas.ids import NewId
 from schemas.queries.search import Note
 from schemas.url import Url

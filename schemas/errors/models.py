@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from schemas.errors.base import FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 
 class ModelUnavailable(Exception):

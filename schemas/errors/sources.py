@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.errors.base import FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 
 class SourceError(FoldexError):

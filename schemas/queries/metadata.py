@@ -11,11 +11,11 @@ from schemas.content.acl import Acl
 from schemas.content.metadata import (
     KEY_PATTERN,
     MAX_METADATA_BYTES,
-    Metadata,
     checked_key,
     checked_value,
     metadata_bytes,
 )
+from schemas.fields import Metadata
 
 #: The types of values that searches can filter by.
 MetadataKind = Literal["string", "int", "float", "bool", "time", "strings"]

@@ -69,3 +69,10 @@ def test_opening_lancedb_loads_no_client_of_catalogues() -> None:
     assert "lancedb" in modules
     assert "lance_namespace_urllib3_client.models" in modules
     assert not {name for name in modules if name.startswith("lance_namespace_urllib3_client.api")}
+
+
+def test_a_helper_loads_little() -> None:
+    # each run starts several, and reads files only once they have begun
+    modules = loaded("import worker.parse.sandbox.child")
+    assert "worker.parse.sandbox.read" in modules
+    assert not modules & {"pydantic", "structlog", "asyncio", "schemas.tool", "schemas.status"}

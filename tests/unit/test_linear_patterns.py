@@ -28,7 +28,7 @@ from schemas import jsonc
 from schemas.errors import FoldexError
 from schemas.queries.grep import Grep
 from tests.pumps import Pumps, grows_too_fast
-from worker.ignore.generated import _NOTICE
+from worker.formats.generated import _NOTICE
 from worker.tokens import keywords, language_words, languages
 
 ROOT = Path(__file__).parents[2]

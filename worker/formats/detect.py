@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import by_name, disguised
 from worker.formats.magic import OLE, ZIP, signature_of
 from worker.formats.registry import BY_KIND, BY_TYPE, FORMATS, PACKAGE, Format, Signature

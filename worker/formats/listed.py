@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.content.document import SourceEntry
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import with_stated_type
 from worker.formats.detect import refusal

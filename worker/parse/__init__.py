@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.detect import Detected, detect, refusal
+from worker.formats.generated import generated_reason
+from worker.formats.secrets import may_be_secret, without_keys
 from worker.formats.versions import version
-from worker.ignore.generated import generated_reason
-from worker.ignore.secrets import may_be_secret, without_keys
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read

@@ -11,7 +11,7 @@ from unicodedata import category
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.magic import signature_of
 from worker.parse.limits import Limits
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from schemas.errors import FileError, NotFound
 from schemas.jsonc import is_by_hand, plain
-from schemas.status import Reason
-from worker.ignore.secrets import is_secret, without_keys
+from schemas.reason import Reason
+from worker.formats.secrets import is_secret, without_keys
 from worker.parse.data.json_pointer import span
 from worker.parse.limits import Limits
 from worker.sandbox.protocol import Head

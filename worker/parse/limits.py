@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 #: Limit on wall-clock time per file, as a multiple of its processor time: the machine may be busy with other work.
 BUSY = 10

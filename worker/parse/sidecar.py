@@ -8,7 +8,7 @@ from typing import NamedTuple
 from schemas.content.metadata import Value, is_access_list, usable_metadata
 from schemas.content.stated import MAX_SIDECAR_BYTES
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 #: Maximum keys that a message names, and characters of each.
 _MAX_NAMED, _MAX_KEY = 10, 64

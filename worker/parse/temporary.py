@@ -6,7 +6,7 @@ import shutil
 import tempfile
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 #: Bytes that stay free, and the share of a small disk that does.
 RESERVE_BYTES, RESERVE_SHARE = 64 << 20, 1 / 4

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import orjson
 
 from schemas.errors import FileError, FileTooSlow
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.sandbox import process
 from worker.sandbox.process import DiedError, HelperProcess, LateError
 from worker.sandbox.protocol import Answer, Bounds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.status import Reason
+from schemas.reason import Reason
 
 #: Most members of a container.
 MAX_MEMBERS = 10_000

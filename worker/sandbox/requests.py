@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.sandbox.members import MAX_HEAD_BYTES, MAX_MEMBERS, TOO_MUCH, Member, Packing
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.protocol import Answer, Bounds

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from schemas.errors import FileError, NotFound
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.protocol import Bounds
 

@@ -20,10 +20,11 @@ from api.routes.content.upload_names import MAX_DEPTH, MAX_NAME, clean_path
 from api.routes.search.whole_tools import whole_tool
 from schemas.content.acl import MAX_ENTRIES, MAX_PRINCIPAL_BYTES, Acl
 from schemas.content.document import extension
-from schemas.content.metadata import MAX_METADATA_BYTES, Metadata
+from schemas.content.metadata import MAX_METADATA_BYTES
 from schemas.content.node import Refused, Upload, Uploaded
 from schemas.content.source import NodesSource
 from schemas.errors import Conflict, FoldexError, Invalid, SourceError, TooLarge
+from schemas.fields import Metadata
 from schemas.queries.search import Note
 from schemas.tool import ToolConfig
 from worker.formats.by_name import stated_type

@@ -19,8 +19,8 @@ from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import UNEMBEDDED_CHARACTERS, Filters, Hit, Note, SearchRequest
 from worker.formats import by_name
+from worker.formats.secrets import suspect
 from worker.ignore import Rules
-from worker.ignore.secrets import suspect
 from worker.resources import Resources
 from worker.sandbox.texts import utf8_texts
 from worker.sources import Source, pages

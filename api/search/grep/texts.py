@@ -16,7 +16,7 @@ from schemas.status import FileStatus
 from worker.formats import by_name
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
-from worker.ignore.secrets import suspect
+from worker.formats.secrets import suspect
 from worker.machine.bounded_reads import can_bound_reads
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import utf8_texts, value_span

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.sandbox.members import MAX_PATH_CHARACTERS, TOO_MUCH, Member
 
 #: Stands for NUL, which Postgres does not store.

@@ -9,7 +9,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.containers import Container, cleaned, of_its_own, too_much
 from worker.parse.mail.mended import mend
 from worker.parse.mail.parts import attached, message_of

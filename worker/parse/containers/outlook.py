@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import Any
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.containers import Container, cleaned, of_its_own, too_much
 from worker.parse.mail.outlook_parts import BINARY, DATA, FILE_NAMES, NARROW, WIDE, attachments, path_of, stream
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.containers import LONE_SURROGATE, Container, cleaned, damaged, too_much
 from worker.parse.member_names import likely_encoding
 from worker.parse.temporary import check_disk

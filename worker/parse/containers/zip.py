@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse import zip_members
 from worker.parse.containers import Container, cleaned, damaged, too_much
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member

@@ -12,7 +12,7 @@ import re
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.jsonc import plain
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 

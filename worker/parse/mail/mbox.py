@@ -9,7 +9,7 @@ from itertools import chain
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.ocr.pictures import with_pictures

@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import unsupported
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.ocr.deskew import skew, turned

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import unsupported
 from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large

@@ -19,7 +19,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.registry import Format
 from worker.parse import zip_members
 from worker.parse.limits import Limits

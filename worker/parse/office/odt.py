@@ -16,7 +16,7 @@ from defusedxml.ElementTree import ParseError, fromstring
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.number_formats import both
 from worker.parse.office.zip_container import member, open_container

@@ -10,7 +10,7 @@ import olefile
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits
 
 #: The library refuses a file whose last sector is cut, although it needs few of them.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
 from worker.parse.text.markdown_blocks import edges, heading, paragraph

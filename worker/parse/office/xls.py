@@ -13,7 +13,7 @@ import python_calamine
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits, too_large
 from worker.parse.office import xls_formats
 from worker.parse.office.mended import noted

@@ -12,7 +12,7 @@ from defusedxml.ElementTree import fromstring
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.registry import BY_TYPE, FORMATS, Format, import_function
 from worker.parse import zip_members
 from worker.parse.limits import Limits, too_large

@@ -16,7 +16,7 @@ from pypdfium2 import raw
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans

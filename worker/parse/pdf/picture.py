@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pypdfium2 import raw
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.limits import Limits
 from worker.parse.pdf.pdf import opened
 from worker.sandbox.protocol import Head

@@ -22,7 +22,7 @@ import orjson
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import unsupported
 from worker.formats.registry import BY_TYPE, PACKAGE, import_function
 from worker.machine.parent import end_with

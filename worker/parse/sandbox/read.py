@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.registry import Format, import_function
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.detect import detect
-from worker.ignore.generated import generated_reason
-from worker.ignore.secrets import is_secret, may_be_secret
+from worker.formats.generated import generated_reason
+from worker.formats.secrets import is_secret, may_be_secret
 from worker.parse.limits import Limits
 from worker.parse.sandbox.read import read
 from worker.sandbox.protocol import Head

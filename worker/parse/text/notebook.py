@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.data import json as json_
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits

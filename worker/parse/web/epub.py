@@ -12,7 +12,7 @@ from defusedxml.ElementTree import fromstring
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.office.mended import noted

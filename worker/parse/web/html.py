@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from schemas.content.document import Document, DocumentProperties
 from schemas.content.stated import named_values
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import MAX_TITLE_CHARS, properties_of

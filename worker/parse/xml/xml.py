@@ -15,7 +15,7 @@ from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 

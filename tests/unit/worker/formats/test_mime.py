@@ -10,7 +10,7 @@ import pytest
 
 from schemas.status import Reason
 from worker.formats.detect import detect
-from worker.ignore.generated import generated_reason
+from worker.formats.generated import generated_reason
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.detect import Detected
 
 #: Average bytes per line above which scripts and styles count as minified. Code by people stays below a hundred.

@@ -10,8 +10,8 @@ import pytest
 
 from schemas.tool import IgnoredKind
 from tests.pumps import grows_too_fast
+from worker.formats.secrets import PLACEHOLDER, is_secret, may_be_secret, without_keys
 from worker.ignore import Rules, Trail
-from worker.ignore.secrets import PLACEHOLDER, is_secret, may_be_secret, without_keys
 
 CHANCE = random.Random(7)
 
