@@ -33,14 +33,14 @@ export function Home({ route }) {
     <${Ask} key=${q ?? ""} q=${q ?? ""} isAsked=${Boolean(q)} />
     ${q && folders.data && html`<${AcrossAnswer} q=${q} tools=${rows.map(({ tool }) => tool)} query=${route.query} />`}
     <section class="folders" aria-label="Folders">
-      <div class="heading"><h2>Folders</h2><${ProjectField} />${mayWrite && html`<a class=${`button end ${rows.length ? "" : "primary"}`} href=${href("new")}>Add a folder</a>`}</div>
+      <div class="heading"><h2>Folders</h2><${ProjectField} />${mayWrite && rows.length > 0 && html`<a class="button end" href=${href("new")}>Add a folder</a>`}</div>
       <${Alert} error=${folders.error} />
       ${!folders.data && !folders.error && html`<${Loading} />`}
       ${folders.data && !rows.length && html`<${Empty} title="Nothing is indexed yet">
         ${mayWrite ? html`<p>Add a folder of this machine, or files that you drop here. You can search it while it is being read.</p>
           <p><a class="button primary" href=${href("new")}>Add the first folder</a></p>` : html`<p>Your key may only search. Ask for a folder to be added.</p>`}
       <//>`}
-      <${Rows} rows=${rows} reload=${folders.reload} mayWrite=${mayWrite} />
+      ${rows.length > 0 && html`<${Rows} rows=${rows} reload=${folders.reload} mayWrite=${mayWrite} />`}
       ${folders.data?.isMore && limit < MOST && html`<${Button} onClick=${() => setLimit(MOST)}>Show more<//>`}
     </section>`;
 }

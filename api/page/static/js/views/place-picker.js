@@ -40,7 +40,7 @@ export function PlacePicker({ value, onChange, error }) {
   const above = roots?.items.some(({ path }) => below(folder, path) && trimmed(folder) !== path) && parent(folder);
   return html`<div class="picker" ref=${picker}>
     <${Field} label="Folder" value=${value} error=${error} spellcheck=${false} autocomplete="off" required maxlength="4096"
-      placeholder="/home/me/notes" help="A folder of the machine on which Foldex runs. Type its path, or choose it below."
+      placeholder="/home/me/notes" help=${`A folder of the machine on which Foldex runs. Type its path${found.length ? ", or choose it below" : ""}.`}
       onInput=${(event) => onChange(event.target.value)} />
     ${listed && (found.length > 0 || isInside) && html`<section aria-label="Folders to choose from">
       <p class="quiet">${isInside && inside ? html`In <span class="mono">${trimmed(folder)}</span>` : "Folders that Foldex may read"}
