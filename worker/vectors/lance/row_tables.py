@@ -13,6 +13,9 @@ from worker.vectors.rows import column, matrix, storable
 
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
+#: Columns that are stored as they are: compressing them saves 3 % of the disk, and takes a quarter of a write.
+_AS_THEY_ARE = ("id", "chunk_id", "content_hash")
+_UNCOMPRESSED = {"lance-encoding:compression": "none"}
 
 
 def schema_of(dimensions: int, *, has_keywords: bool) -> Any:
@@ -24,7 +27,12 @@ def schema_of(dimensions: int, *, has_keywords: bool) -> Any:
     fields += [pa.field("vector", pa.list_(pa.float32(), dimensions))]
     fields += [pa.field(name, pa.string()) for name in STRING_ATTRIBUTES]
     fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_()), pa.field("generation", pa.int64())]
-    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
+    fields += [pa.field(name, pa.string()) for name in FIELDS if has_keywords]
+    return pa.schema([_encoded(field) for field in fields])
+
+
+def _encoded(field: Any) -> Any:
+    return field.with_metadata({**(field.metadata or {}), **_UNCOMPRESSED}) if field.name in _AS_THEY_ARE else field
 
 
 def upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Any:
