@@ -122,7 +122,7 @@ def _replace_chunks(run: IndexRun, connection: Connection[Any], finished: Sequen
     kept = ((file, chunk) for file in prepared if file.live for chunk in file.chunks if chunk.id in file.live)
     chunks.move_kept(connection, [(chunk, keyword_vectors(run, file, chunk), False) for file, chunk in kept])
     chunks.write_live(connection, run.index.id, rows_of(run, new))
-    chunks.give_words(connection, [row for row in rows_of(run, old) if row[-1] and row[1] is not None])
+    chunks.give_words(connection, [row for row in rows_of(run, old, only_lost=True) if row[1] is not None])
     chunks.note_vectors(
         connection,
         [chunk.id for file in old for chunk in file.written if chunk.id in file.vectors or not chunk.embedded],

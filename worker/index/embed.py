@@ -213,7 +213,8 @@ class _EmbeddedBatch:
             # the text that is live keeps the vectors that it got
             got = [chunk for chunk in state.new if chunk.id in vectors] if isinstance(state, UnchangedFile) else []
             state = replace(failed(state, refusal), new=got)
-        return EmbeddedFile(state, vectors, self._paid[id_], timings, is_refused=is_refused)
+        paid = self._paid[id_]
+        return replace(file, state=state, vectors=vectors, paid=paid, timings=timings, is_refused=is_refused)
 
 
 def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:

@@ -14,6 +14,7 @@ from schemas.status import FileStatus
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import FileClaim
 from worker.tokens import keywords
+from worker.tokens.keywords import Keywords
 from worker.tokens.languages import DEFAULT
 from worker.vectors import Vector
 
@@ -161,7 +162,8 @@ class EmbeddedFile:
     """A file on its way to its outcome, with the vectors of its new chunks known so far.
 
     `timings` has the seconds of the steps after the preparation. `is_refused`: the provider refuses a text of a file
-    that may lack vectors. Its words become live first, and the next claim records the refusal.
+    that may lack vectors. Its words become live first, and the next claim records the refusal. `words` are those of
+    chunks whose rows this worker writes twice, first without their vectors; None if it does not.
     """
 
     state: File
@@ -169,6 +171,7 @@ class EmbeddedFile:
     paid: ProviderUsage = UNPAID
     timings: Mapping[str, float] = field(default_factory=dict)
     is_refused: bool = False
+    words: dict[UUID, Keywords] | None = None
 
     @property
     def claim(self) -> FileClaim:

@@ -22,7 +22,7 @@ from worker.index.commit import commit, record_paid, still_claimed
 from worker.index.embed import Meanwhile, embed, recall_vectors
 from worker.index.file_states import EmbeddedFile, File
 from worker.index.late import are_late, patience_seconds
-from worker.index.prepare import prepare
+from worker.index.prepare import kept, prepare
 from worker.index.run import IndexRun
 from worker.state.index import files
 from worker.state.index.files import FileClaim
@@ -160,8 +160,9 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
 def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[EmbeddedFile]:
     """Write the words of files whose vectors were to come soon. Returns those that lack vectors, claimed anew."""
     run.pace.failed()
-    claims = commit(run, files, keep=True)
-    return [*map(EmbeddedFile, prepare(run, claims))]
+    written = {file.claim.id: replace(file, words={}) for file in files}
+    claims = commit(run, [*written.values()], keep=True)
+    return [kept(claim, written[claim.id]) for claim in claims]
 
 
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:

@@ -24,7 +24,15 @@ from worker.chunk import chunk
 from worker.formats import by_name
 from worker.formats.detect import Detected, detect
 from worker.index import processor_limit
-from worker.index.file_states import FailedFile, File, FileFacts, PreparedFile, RemovedFile, UnchangedFile
+from worker.index.file_states import (
+    EmbeddedFile,
+    FailedFile,
+    File,
+    FileFacts,
+    PreparedFile,
+    RemovedFile,
+    UnchangedFile,
+)
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import IndexRun
@@ -62,6 +70,11 @@ def prepare_anew(run: IndexRun, claim: FileClaim) -> File:
     return prepare(run, [replace(claim, work="full")])[0]
 
 
+def kept(claim: FileClaim, written: EmbeddedFile) -> EmbeddedFile:
+    """A file whose words this worker has just written, under its next claim. What it lacks is at hand."""
+    return EmbeddedFile(UnchangedFile(claim, _live_facts(claim), lost=written.lacking), words=written.words)
+
+
 def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     """Read and cut all claimed files, unless time runs out or they have too many chunks.
 
@@ -93,8 +106,7 @@ def read_file(run: IndexRun, claim: FileClaim) -> File:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
         if claim.work == "path" and not _changes_format(run, claim):
-            facts = _with_live(claim, FileFacts(claim.type, claim.stamp, claim.live_fingerprint))
-            return UnchangedFile(claim, facts)
+            return UnchangedFile(claim, _live_facts(claim))
         return reading.read()
     except FileError as error:
         return reading.failed(error)
@@ -119,6 +131,11 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
         return FileError(reason, TOO_MUCH)
     refusal = parse.refusal(claim.path)
     return refusal if refusal and refusal.reason is reason else FileError(reason)
+
+
+def _live_facts(claim: FileClaim) -> FileFacts:
+    """The facts of a file that is not read, because its live chunks stay."""
+    return _with_live(claim, FileFacts(claim.type, claim.stamp, claim.live_fingerprint))
 
 
 def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:

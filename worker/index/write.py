@@ -45,12 +45,16 @@ def _ids_without_row(file: File) -> list[UUID]:
     return [chunk.id for chunk in file.new] if isinstance(file, PreparedFile) else []
 
 
-def rows_of(run: IndexRun, files: Iterable[EmbeddedFile]) -> Iterator[StagedChunk]:
-    """The rows in Postgres of what is written of files: with words also if the store gets these with the vector."""
+def rows_of(run: IndexRun, files: Iterable[EmbeddedFile], *, only_lost: bool = False) -> Iterator[StagedChunk]:
+    """The rows in Postgres of what is written of files: with words also if the store gets these with the vector.
+
+    With `only_lost`, of chunks that lack their vectors alone.
+    """
     for file in files:
         for chunk, is_lost in _marked(file):
-            always = is_lost and not run.words_in_store
-            yield chunk, keyword_vectors(run, file.state, chunk, always=always), is_lost
+            if is_lost or not only_lost:
+                always = is_lost and not run.words_in_store
+                yield chunk, keyword_vectors(run, file.state, chunk, always=always), is_lost
 
 
 def _marked(file: EmbeddedFile) -> Iterator[tuple[PlacedChunk, bool]]:
@@ -142,7 +146,11 @@ def _rows(run: IndexRun, file: EmbeddedFile) -> Iterator[VectorRow]:
             "scope": c.scope,
             "level": c.level,
         }
-        tokens = keywords_of(found, c.context, read_words(c.text), language) if run.store.has_keywords else None
+        tokens = file.words.get(placed.id) if file.words else None
+        if tokens is None and run.store.has_keywords:
+            tokens = keywords_of(found, c.context, read_words(c.text), language)
+            if is_lost and file.words is not None:
+                file.words[placed.id] = tokens
         yield VectorRow(placed.id, file.vectors.get(placed.id), attributes, tokens, file.claim.generation)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,9 +19,11 @@ from tests.service import eventually
 from worker.app import BULK
 from worker.embed import Embedder, Vectors, batching
 from worker.index import late as lateness
+from worker.index import write as written
 from worker.index.pipeline import MIN_CLAIM_FILES
 from worker.index.run import IndexRun
 from worker.tasks.index import elsewhere
+from worker.tokens.keywords import Keywords, keywords_of
 
 #: Seconds after which words are found however long a request takes; far more than the bound, for a busy machine.
 SOON = 30.0
@@ -111,6 +114,24 @@ def test_words_of_all_claims_are_found_while_a_request_hangs_and_each_text_is_pa
         "SELECT sum(embedded_chunks), sum(live_chunks) FROM search_index_file WHERE index_id = %s", late.index.id
     )
     assert paid == chunks
+
+
+def test_words_that_are_written_before_their_vectors_come_are_made_once(
+    late: Late, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[str] = Counter()
+
+    def counted(path: str, *given: str) -> Keywords:
+        made[path] += 1
+        return keywords_of(path, *given)
+
+    monkeypatch.setattr(written, "keywords_of", counted)
+    with hanging(late, 0):
+        eventually(lambda: late.by_word("apples") == PATHS, SOON)
+        assert late.with_vector() == set()
+    assert made == dict.fromkeys(PATHS, 1)
+    assert (late.by_word("apples"), late.with_vector()) == (PATHS, PATHS)
+    late.end()
 
 
 def test_a_request_that_hangs_and_fails_leaves_the_words(late: Late) -> None:
