@@ -120,15 +120,17 @@ def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> Reso
     What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder. Filters by
     metadata, and what the caller may read, are always current. `check` may raise to end their resolution.
     """
-    visible = visible_files(pool, index, check)
     if query.filters == Filters():
+        visible = visible_files(pool, index, check)
         return ResolvedFilters(query.filters, files_that_are(visible), visible=visible)
     by_metadata = query.filters.metadata is not None
     is_any_age = query.refresh == "none" and not by_metadata
-    state = cast("MetadataState", (_states.get if is_any_age else _states.fresh)((pool, index.id)))
+    is_shared = is_any_age and index.sight.is_whole
+    state = cast("MetadataState", (_states.get if is_shared else _states.fresh)((pool, index.id)))
+    visible = visible_files(pool, index, check, state)
     at_rest = state if state.is_at_rest else None
     if by_metadata and at_rest is None:
-        return resolve_filters(pool, index, query.filters, visible, check)
+        return resolve_filters(pool, index, query.filters, visible, check, state)
     view_json = index.metadata.model_dump_json() if by_metadata else ""
     filters_json = query.filters.model_dump_json()
     key = _FilterLookup(index.id, filters_json, view_json, at_rest, visible, pool, index, query.filters, check)
@@ -137,15 +139,20 @@ def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> Reso
 
 
 def resolve_filters(
-    pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None = None, check: Check = lambda: None
+    pool: Pool,
+    index: SeenIndex,
+    filters: Filters,
+    visible: VisibleFiles | None = None,
+    check: Check = lambda: None,
+    state: MetadataState | None = None,
 ) -> ResolvedFilters:
-    """Resolve paths, file ids and names of definitions, in the files that the caller may read.
+    """Resolve paths, file ids and names of definitions, in the files that the caller may read. `state` was just read.
 
     Raises `FilterMatchesNothing` if paths and ids select no file with text.
     """
     allowed_ids: Collection[str] | None = None
     if filters.metadata is not None:
-        allowed_ids = metadata_filter.passing(pool, index.id, index.metadata, filters.metadata, check).node_ids
+        allowed_ids = metadata_filter.passing(pool, index.id, index.metadata, filters.metadata, check, state).node_ids
     if filters.file_ids is not None:
         allowed_ids = _both(allowed_ids, file_lookup.find_named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
@@ -173,7 +180,7 @@ def _both(allowed: Collection[str] | None, ids: Iterable[str]) -> Collection[str
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
-    return resolve_filters(key.pool, key.index, key.filters, key.visible, key.check)
+    return resolve_filters(key.pool, key.index, key.filters, key.visible, key.check, key.at_rest)
 
 
 def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:

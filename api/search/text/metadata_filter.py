@@ -121,12 +121,19 @@ class _Lookup:
     check: Check = field(compare=False)
 
 
-def passing(pool: Pool, index_id: UUID, view: MetadataView, conditions: Mapping[str, Any], check: Check) -> Passing:
-    """The files that pass now. `check` may raise to end the lookup.
+def passing(
+    pool: Pool,
+    index_id: UUID,
+    view: MetadataView,
+    conditions: Mapping[str, Any],
+    check: Check,
+    state: MetadataState | None = None,
+) -> Passing:
+    """The files that pass now. `check` may raise to end the lookup. `state` is what the caller has just read.
 
     Raises `Invalid` for a condition that the tool's declaration does not allow.
     """
-    state = metadata.state(pool, index_id)
+    state = state or metadata.state(pool, index_id)
     key = _Lookup(index_id, json.dumps(conditions), view.model_dump_json(), state, pool, view, conditions, check)
     return cast("Passing", _at_rest.get(key)) if state.is_at_rest else _passing(key)
 

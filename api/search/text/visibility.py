@@ -63,8 +63,10 @@ class _Found:
     visible: VisibleFiles | None
 
 
-def visible_files(pool: Pool, index: SeenIndex, check: Check = lambda: None) -> VisibleFiles | None:
-    """The files of an index that its caller may read; None: all of them.
+def visible_files(
+    pool: Pool, index: SeenIndex, check: Check = lambda: None, state: MetadataState | None = None
+) -> VisibleFiles | None:
+    """The files of an index that its caller may read; None: all of them. `state` is what this call has just read.
 
     Current for lists and places of nodes and for rules, and at most `VISIBLE_SECONDS` old for files that a run adds.
     """
@@ -72,7 +74,7 @@ def visible_files(pool: Pool, index: SeenIndex, check: Check = lambda: None) -> 
     if principals is None or (version is None and not rules):
         return None
     shown_rules = "\n".join(rule.model_dump_json() for rule in rules)
-    state = metadata.state(pool, index.id)
+    state = state or metadata.state(pool, index.id)
     is_selective = index.lists is not None and index.lists.is_selective
     key = _Lookup(index.id, principals, version, state, shown_rules, is_selective)
     cache = _at_rest if state.is_at_rest else _cache

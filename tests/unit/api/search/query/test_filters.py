@@ -29,11 +29,13 @@ from api.search.query.filters import (
 )
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks, weighted_sums
 from api.search.text.path_pattern import folder_of
-from schemas.content.acl import EVERYTHING
+from schemas.content.acl import EVERYTHING, Sight
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.metadata import PLAIN, MetadataView
 from schemas.queries.search import Filters, Query
 from worker.ignore import compiled_glob
+from worker.state.access import acl
+from worker.state.access.acl import Version, VisibleFile
 from worker.state.index import file_lookup
 from worker.state.index.file_lookup import IndexedFile
 from worker.state.pool import Pool
@@ -212,6 +214,30 @@ def test_filters_by_metadata_and_path_are_resolved_anew_once_values_the_view_or_
     assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [3, 3]
     lookups.state = MetadataState(1, B, None)
     assert [lookups.after(index, **asked), lookups.after(index, **asked)] == [4, 5]
+
+
+@pytest.mark.parametrize("finished_at", [None, datetime(2026, 11, 1, tzinfo=UTC)])
+def test_the_state_of_an_index_is_read_once_for_who_may_read_and_for_what_passes(
+    monkeypatch: pytest.MonkeyPatch, finished_at: datetime | None
+) -> None:
+    lookups, reads = _Lookups(monkeypatch), 0
+
+    def state(_pool: object, _index_id: UUID) -> MetadataState:
+        nonlocal reads
+        reads += 1
+        return MetadataState(0, A, finished_at)
+
+    monkeypatch.setattr(metadata, "state", state)
+    monkeypatch.setattr(metadata, "files_by_values", lambda *_: [Held(["red"], None, [], ["n"])])
+    monkeypatch.setattr(acl, "version", lambda *_: Version(1, 1))
+    monkeypatch.setattr(acl, "readable", lambda *_: frozenset())
+    monkeypatch.setattr(acl, "any_hidden", lambda *_: True)
+    monkeypatch.setattr(acl, "visible_files", lambda *_, **__: [VisibleFile(A, "n", None)])
+    view = MetadataView(declared={"team": "string"})
+    seen = SimpleNamespace(id=uuid4(), sight=Sight(frozenset()), metadata=view, project_id="p", lists=None)
+    asked = Filters(path="a/**", metadata={"team": {"any": ["red"]}})
+    assert lookups.after(cast("SeenIndex", seen), filters=asked) == 1
+    assert reads == 1
 
 
 def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
