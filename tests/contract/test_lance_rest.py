@@ -156,6 +156,24 @@ def _is_in_memory(store: LanceStore) -> bool:
     return SPACE in store._searcher()._rows_in_memory._cached
 
 
+def test_rows_of_a_folder_follow_each_other_in_memory(store: LanceStore) -> None:
+    def at(number: int) -> str:
+        return f"/{'ab'[number % 2]}/{number:02}"
+
+    written = [
+        replace(row, attributes={**row.attributes, "file_id_path": at(row.id.int)}) for row in map(_row, range(14))
+    ]
+    store.write(SPACE, DIMENSIONS, written)
+    for limit in (20, 21, 22):
+        (found,) = store.search(SPACE, [Leg(limit, vector=_vector(_row(2)))])
+        assert _ids(found)[:2] == [2, 3], "those with this vector"
+    assert _is_in_memory(store)
+    _, growing = store._searcher()._rows_in_memory._cached[SPACE]
+    held = growing.latest[1]
+    assert [UUID(id_).int for id_ in held.ids] == sorted(range(14), key=at)
+    assert np.allclose(held.unit[1], _vector(_row(2)) / np.linalg.norm(_vector(_row(2))))
+
+
 @pytest.mark.parametrize("with_vectors", [False, True])
 def test_a_second_query_or_a_third_one_for_words_alone_reads_all_rows(
     store: LanceStore, tmp_path: Path, *, with_vectors: bool
@@ -218,12 +236,11 @@ def test_a_result_that_would_fill_the_cache_is_not_cached(
     assert len(store._searcher()._rankings._cached) == cached
 
 
-@pytest.mark.parametrize(("spare_bytes", "cached"), [(0, 1), (-1, 0)])
+@pytest.mark.parametrize(("room", "applications"), [(8 * 7, 2), (8 * 7 - 1, 4), (14 - 1, 5)])
 def test_a_filter_is_applied_again_without_the_table_if_the_cache_has_room(
-    store: LanceStore, monkeypatch: pytest.MonkeyPatch, spare_bytes: int, cached: int
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch, room: int, applications: int
 ) -> None:
-    passing = 7
-    monkeypatch.setattr(vector_cache, "MAX_FILTER_BYTES", 8 * passing + vector_cache._ENTRY_BYTES + spare_bytes)
+    monkeypatch.setattr(vector_cache, "MAX_FILTER_BYTES", room + vector_cache._ENTRY_BYTES)
     store.write(SPACE, DIMENSIONS, [_row(number) for number in range(14)])
     odd = [Condition("file_name", "in", ["odd"])]
     applied = Mock(wraps=word_search.row_ids)
@@ -232,8 +249,8 @@ def test_a_filter_is_applied_again_without_the_table_if_the_cache_has_room(
         (found,) = store.search(SPACE, [Leg(20, vector=_vector(_row(1)) * (number + 1), conditions=odd)])
         assert sorted(_ids(found)) == [1, 3, 5, 9, 11, 13]
         store._searcher()._background.wait()
-    # the first searches have no rows in memory yet, and read those that pass
-    assert applied.call_count == (2 if cached else 5)
+    # the first three have no rows in memory yet, and read the seven that pass; what is kept later has a byte for each
+    assert applied.call_count == applications
     store.write(SPACE, DIMENSIONS, [_row(15)], deletes=[UUID(int=1)])
     (found,) = store.search(SPACE, [Leg(20, vector=_vector(_row(1)), conditions=odd)])
     assert sorted(_ids(found)) == [3, 5, 9, 11, 13, 15]

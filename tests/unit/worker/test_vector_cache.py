@@ -245,22 +245,55 @@ def test_many_rows_with_one_vector_have_one_distance(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.29, 0.31, 0.9, 1.0])
-def test_rows_that_pass_a_filter_are_found_however_many_they_are(share: float) -> None:
+@pytest.mark.parametrize("stretch", [1, 5, 40])
+def test_rows_that_pass_a_filter_are_found_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch, share: float, stretch: int
+) -> None:
+    monkeypatch.setattr(vector_cache, "STRETCH_ROWS", 4)
     count, chance = 200, Random(5)
     vectors = np.random.default_rng(5).standard_normal((count, DIMENSIONS)).astype(np.float32)
-    embedded = np.arange(count) % 7 != 0
+    embedded = np.arange(count) % 70 != 0
     held = rows([str(UUID(int=n)) for n in range(count)], np.arange(count, dtype=np.uint64), vectors, embedded=embedded)
-    # in any order, with rows that no vector finds
-    passing = np.array(chance.sample(range(count), int(share * count)), dtype=np.intp)
+    # among them are rows that no vector finds
+    begins = chance.sample(range(0, count, stretch), int(share * count / stretch))
+    passing = np.zeros(count, np.bool_)
+    for begin in begins:
+        passing[begin : begin + stretch] = True
     asked = np.ones(DIMENSIONS, np.float32)
     expected = held.nearest(asked, count)
-    allowed = {str(UUID(int=int(n))) for n in passing}
+    allowed = {str(UUID(int=int(n))) for n in np.flatnonzero(passing)}
     found = held.nearest(asked, 10, passing)
     assert found.ids == [id_ for id_ in expected.ids if id_ in allowed][:10]
     assert len(held.nearest(asked, count, passing)) == sum(embedded[passing])
 
 
-def test_positions_of_a_filter_are_those_of_the_rows_at_hand() -> None:
+@pytest.mark.parametrize(("stretch", "compared"), [(40, 80), (5, 200)])
+def test_only_long_stretches_of_rows_are_compared_by_themselves(
+    monkeypatch: pytest.MonkeyPatch, stretch: int, compared: int
+) -> None:
+    monkeypatch.setattr(vector_cache, "STRETCH_ROWS", 8)
+    count, multiplied = 200, 0
+    vectors = np.random.default_rng(1).standard_normal((count, DIMENSIONS)).astype(np.float32)
+    held = rows(
+        [str(UUID(int=n)) for n in range(count)],
+        np.arange(count, dtype=np.uint64),
+        vectors,
+        embedded=np.ones(count, bool),
+    )
+    products = np.matmul
+
+    def multiply(unit: np.ndarray, vector: np.ndarray, out: np.ndarray) -> None:
+        nonlocal multiplied
+        multiplied += len(unit)
+        products(unit, vector, out=out)
+
+    monkeypatch.setattr(np, "matmul", multiply)
+    passing = np.arange(count) // stretch % 2 == 1
+    assert len(held.nearest(np.ones(DIMENSIONS, np.float32), count, passing)) == sum(passing)
+    assert multiplied == compared
+
+
+def test_rows_of_a_filter_are_those_at_hand() -> None:
     def read(order: list[int]) -> NamespaceRows:
         embedded, vectors = np.ones(3, dtype=bool), np.eye(3, DIMENSIONS, dtype=np.float32)
         return rows([str(UUID(int=n)) for n in order], np.array(order, dtype=np.uint64), vectors, embedded=embedded)
@@ -274,7 +307,7 @@ def test_positions_of_a_filter_are_those_of_the_rows_at_hand() -> None:
 
     before, again = read([5, 6, 7]), read([7, 5, 6])
     for held, expected, reads in ((before, 2, 1), (before, 2, 1), (again, 0, 2), (again, 0, 2)):
-        assert cache.positions((1,), "x", held, passing).tolist() == [expected]
+        assert np.flatnonzero(cache.passing((1,), "x", held, passing)).tolist() == [expected]
         assert asked == reads
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from worker.tokens.keywords import BM25_B, BM25_K1
 from worker.tokens.normal_forms import normalized
 from worker.vectors.lance.largest import kth_largest
-from worker.vectors.lance.vector_cache import Positions
+from worker.vectors.lance.vector_cache import Passing, Positions
 
 #: Most occurrences of a word in a row that count.
 MAX_COUNT = np.iinfo(np.uint16).max
@@ -232,11 +232,9 @@ def _places(rows: NDArray[np.uint32]) -> NDArray[np.uint32] | slice:
     return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
-def within(scores: Scores, passing: Positions) -> Scores:
-    """The scores of the rows at these positions, and 0 for all others."""
-    filtered = np.zeros_like(scores)
-    filtered[passing] = scores[passing]
-    return filtered
+def within(scores: Scores, passing: Passing) -> Scores:
+    """The scores of the rows that pass, and 0 for all others."""
+    return scores * passing
 
 
 def best_positions(scores: Scores, limit: int) -> Positions:

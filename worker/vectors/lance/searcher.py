@@ -18,6 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import pyarrow.compute as pc
+
 from worker.vectors import Leg, Ranked, ties
 from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.background import BackgroundReads
@@ -31,7 +34,7 @@ from worker.vectors.lance.vector_cache import (
     GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
-    Positions,
+    Passing,
     RankingCache,
     RowIds,
     SearchCounter,
@@ -51,6 +54,8 @@ REST_S = 1.0
 FIRST_READ = 3
 #: Share of the bytes for vectors above which a table is not read. Each edit needs space, and without it a new read.
 READ_SHARE = 0.9
+#: The column by which rows are kept in memory: those that pass a filter by path then follow each other.
+FOLDER = "file_id_path"
 #: New rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
 FEW_ROWS = 4_096
 
@@ -162,12 +167,12 @@ class Searcher:
 
     def _passing(
         self, number: int, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None
-    ) -> Positions | None:
-        """Where the rows in memory are that pass a filter; None without rows or filter."""
+    ) -> Passing | None:
+        """Which of the rows in memory pass a filter; None without rows or filter."""
         if cached_rows is None or not condition:
             return None
         read = partial(word_search.row_ids, opened.dataset, condition)
-        return self._filtered.positions((number, opened.version), condition, cached_rows, read)
+        return self._filtered.passing((number, opened.version), condition, cached_rows, read)
 
     def _in_memory(
         self, namespace: str, number: int, opened: TableSnapshot
@@ -310,7 +315,7 @@ async def _read(table: Any, most_bytes: float) -> NamespaceRows | None:
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > most_bytes:
         return None
-    return await _read_prepared(table.query())
+    return await _read_prepared(table.query(), FOLDER)
 
 
 async def _row_ids(table: Any) -> RowIds:
@@ -320,9 +325,10 @@ async def _row_ids(table: Any) -> RowIds:
     return row_ids
 
 
-async def _read_prepared(query: Any) -> NamespaceRows:
-    table_rows = await query.select(["id", "vector", "embedded"]).with_row_id().to_arrow()
-    return await asyncio.to_thread(_prepared, table_rows)
+async def _read_prepared(query: Any, *order: str) -> NamespaceRows:
+    """The rows of a query, by the columns `order`."""
+    table_rows = await query.select(["id", "vector", "embedded", *order]).with_row_id().to_arrow()
+    return await asyncio.to_thread(_prepared, table_rows, order)
 
 
 async def _texts(table: Any, columns: Sequence[str], row_ids: RowIds) -> Iterable[Any]:
@@ -331,14 +337,13 @@ async def _texts(table: Any, columns: Sequence[str], row_ids: RowIds) -> Iterabl
     return batches
 
 
-def _prepared(table_rows: Any) -> NamespaceRows:
-    embedded = table_rows["embedded"].to_numpy()
-    return rows(
-        table_rows["id"].to_pylist(),
-        table_rows["_rowid"].to_numpy(),
-        unpack_vectors(table_rows["vector"]),
-        embedded=embedded,
-    )
+def _prepared(table_rows: Any, order: Sequence[str]) -> NamespaceRows:
+    vectors = unpack_vectors(table_rows["vector"])
+    keys = [(name, "ascending") for name in order]
+    at = pc.sort_indices(table_rows, keys).to_numpy() if keys else np.arange(len(vectors))
+    ids, row_ids, embedded = (table_rows[name].to_numpy()[at] for name in ("id", "_rowid", "embedded"))
+    # the copy may be changed
+    return rows(ids.tolist(), row_ids, vectors[at], embedded=embedded)
 
 
 def _by_words(
@@ -346,7 +351,7 @@ def _by_words(
     leg: Leg,
     cached_rows: NamespaceRows | None,
     cached_words: WordMemory | None,
-    passing: Positions | None,
+    passing: Passing | None,
 ) -> Ranked:
     """The answer of a keyword leg: from memory, or from the table."""
     if cached_words is not None and cached_rows is not None:
@@ -358,7 +363,7 @@ def _by_words(
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
 
 
-def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Positions | None) -> Ranked | None:
+def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Passing | None) -> Ranked | None:
     """The answer of a vector leg from memory; None if LanceDB must search."""
     if cached_rows is None or leg.vector is None:
         return None

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import count, pairwise
+from itertools import count, pairwise, starmap
 from threading import Lock
 from typing import Any, Generic, TypeVar
 from weakref import ref
@@ -27,7 +27,7 @@ from worker.vectors.ties import EQUAL
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
 MAX_CACHED_HITS = 200_000
-#: Bytes of row ids that a process caches for filters: half of 35,000 rows take 140 kB.
+#: Bytes of what a process caches for filters, one for each row in memory.
 MAX_FILTER_BYTES = 16 * 1024**2
 #: Number of tables whose searches are counted.
 MAX_COUNTED_TABLES = 1024
@@ -41,7 +41,9 @@ NUMBERS_PER_THREAD = 2**21
 MAX_THREADS = min(os.cpu_count() or 1, 4)
 #: Rows whose distances are computed exactly at a time.
 EXACT_ROWS = 4_096
-#: Share of the rows up to which those that pass a filter are copied, so that the others need not be compared.
+#: Rows in a stretch, on average, from which each stretch is compared by itself: that costs as much as 30 rows.
+STRETCH_ROWS = 32
+#: Share of the rows up to which those in shorter stretches are copied, so that the others need not be compared.
 FEW_SHARE = 0.3
 #: Letters of an id that a number holds.
 ID_LETTERS = 8
@@ -55,6 +57,8 @@ RowIds = NDArray[np.uint64]
 IdStarts = NDArray[np.uint64]
 #: Where rows are among those in memory.
 Positions = NDArray[np.intp]
+#: Which of the rows in memory pass a filter, by position.
+Passing = NDArray[np.bool_]
 #: A value that stays equal as long as nothing is written to a namespace.
 State = tuple[Hashable, ...]
 
@@ -79,10 +83,13 @@ class NamespaceRows:
     positions: Positions
     absent: Positions
 
-    def nearest(self, vector: Vector, limit: int, passing: Positions | None = None) -> Ranked:
-        """Return the `limit` rows nearest by cosine distance, of those at `passing` or of all, ties ordered by id."""
+    def nearest(self, vector: Vector, limit: int, passing: Passing | None = None) -> Ranked:
+        """Return the `limit` rows nearest by cosine distance, of those that are `passing`, ties ordered by id."""
         unit_vector = vector / _lengths(vector)
-        found, similarity = self._similarity(unit_vector, passing)
+        takes = np.ones(len(self.unit), np.bool_) if passing is None else passing.copy()
+        takes[self.absent] = False
+        found = np.flatnonzero(takes)
+        similarity = self._similarity(found, unit_vector)
         count = min(limit, len(found))
         last = kth_largest(similarity, count) if count else np.inf
         nearest = found[similarity >= last - EQUAL]
@@ -93,16 +100,16 @@ class NamespaceRows:
             distances[part] = 1 - (self.unit[nearest[part]].astype(np.float64) * unit_vector).sum(axis=1)
         return self.ranked(nearest, distances, limit, descending=False)
 
-    def _similarity(self, unit_vector: Vector, passing: Positions | None) -> tuple[Positions, Vector]:
-        """The positions that a vector may find, and the cosine of each."""
-        takes = np.zeros(len(self.unit), np.bool_)
-        takes[slice(None) if passing is None else passing] = True
-        takes[self.absent] = False
-        found = np.flatnonzero(takes)
-        if len(found) < FEW_SHARE * len(takes):
-            return found, _products(self.unit[found], unit_vector)
-        products = _products(self.unit, unit_vector)
-        return found, products if len(found) == len(takes) else products[found]
+    def _similarity(self, found: Positions, unit_vector: Vector) -> Vector:
+        """The cosine of each of the rows at `found`, which ascend."""
+        are_all = 0 < len(found) == len(self.unit)
+        begins = np.zeros(1, np.intp) if are_all else np.flatnonzero(np.diff(found, prepend=-2) != 1)
+        if len(begins) * STRETCH_ROWS <= len(found):
+            return _products(self.unit, unit_vector, found, begins)
+        is_few = len(found) < FEW_SHARE * len(self.unit)
+        compared = self.unit[found] if is_few else self.unit
+        products = _products(compared, unit_vector, np.arange(len(compared)), np.zeros(1, np.intp))
+        return products if is_few else products[found]
 
     def ranked(self, found: Positions, values: NDArray[np.float64], limit: int, *, descending: bool) -> Ranked:
         """Return the best `limit` of the rows found, by their values, ties ordered by id.
@@ -126,6 +133,12 @@ class NamespaceRows:
     def positions_of(self, row_ids: RowIds) -> Positions:
         """Return where the rows with these row ids of the store are."""
         return self.positions[np.searchsorted(self.row_ids, row_ids)]
+
+    def are_at(self, row_ids: RowIds) -> Passing:
+        """Return which rows are those with these row ids of the store, by position."""
+        passing = np.zeros(len(self.unit), np.bool_)
+        passing[self.positions_of(row_ids)] = True
+        return passing
 
     def missing(self, row_ids: RowIds) -> RowIds:
         """Return those of `row_ids`, which are all rows of another state, that this state does not have."""
@@ -211,12 +224,10 @@ def unpack_vectors(column: Any) -> Vector:
 
 
 def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> NamespaceRows:
-    """Prepare rows, given in any order, for searching. Vectors may have any length but 0."""
+    """Prepare rows, in any order, for searching. Divides the vectors in place, which may have any length but 0."""
     order = np.argsort(row_ids)
-    # A copy, divided in place, because the vectors may take hundreds of megabytes.
-    unit = np.array(vectors)
-    unit /= _lengths(unit)
-    return NamespaceRows(ids, id_starts(ids), unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
+    vectors /= _lengths(vectors)
+    return NamespaceRows(ids, id_starts(ids), vectors, row_ids[order], order, absent=np.flatnonzero(~embedded))
 
 
 def id_starts(ids: Sequence[str]) -> IdStarts:
@@ -305,11 +316,11 @@ class FilterCache:
         """The row ids that pass a condition in this state, which `read` finds. Callers must not change them."""
         return self._get((state, _condition_digest(condition)), None, read)
 
-    def positions(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Positions:
-        """Where the rows are that pass a condition in this state, as `row_ids`."""
-        key = state, _condition_digest(condition), "positions"
+    def passing(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Passing:
+        """Which of the rows pass a condition in this state, as `row_ids`."""
+        key = state, _condition_digest(condition), "passing"
         # positions may change within a state, when rows are read again
-        return self._get(key, rows, lambda: rows.positions_of(read()))
+        return self._get(key, rows, lambda: rows.are_at(read()))
 
     def _get(self, key: Hashable, rows: NamespaceRows | None, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         with self._lock:
@@ -339,21 +350,40 @@ def _digest(content: str | bytes) -> bytes:
 _condition_digest = lru_cache(MAX_KEPT)(_digest)
 
 
-def _products(unit: Vector, vector: Vector) -> Vector:
-    """The product of each row with a vector. Threads share many rows, unless another search has the threads."""
-    parts = min(MAX_THREADS, unit.size // NUMBERS_PER_THREAD)
+def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions) -> Vector:
+    """The product of a vector with each row at `found`, where stretches of rows that follow each other have `begins`.
+
+    Threads share many rows, unless another search has the threads.
+    """
+    parts = min(MAX_THREADS, len(found) * unit.shape[1] // NUMBERS_PER_THREAD)
     if parts <= 1 or not _has_threads.acquire(blocking=False):
-        return unit @ vector
+        return _multiplied(unit, vector, found, begins, np.empty(len(found), np.float32))
     try:
-        products = np.empty(len(unit), np.float32)
-        bounds = [len(unit) * part // parts for part in range(parts + 1)]
-        first, *others = [(unit[start:end], products[start:end]) for start, end in pairwise(bounds)]
-        running = [_threads.submit(np.matmul, rows, vector, out=out) for rows, out in others]
-        np.matmul(first[0], vector, out=first[1])
+        products = np.empty(len(found), np.float32)
+        bounds = [len(found) * part // parts for part in range(parts + 1)]
+        shares = [
+            (found[part], _begins_within(begins, part), products[part]) for part in starmap(slice, pairwise(bounds))
+        ]
+        running = [_threads.submit(_multiplied, unit, vector, *share) for share in shares[1:]]
+        _multiplied(unit, vector, *shares[0])
         for each in running:
             each.result()
     finally:
         _has_threads.release()
+    return products
+
+
+def _begins_within(begins: Positions, part: slice) -> Positions:
+    """Where stretches begin within a part, whose first row begins one."""
+    within = begins[(begins > part.start) & (begins < part.stop)]
+    return np.concatenate([[0], within - part.start])
+
+
+def _multiplied(unit: Vector, vector: Vector, found: Positions, begins: Positions, products: Vector) -> Vector:
+    """Fill in the products of a vector with the rows at `found`."""
+    for start, end in pairwise([*begins.tolist(), len(found)]):
+        first = int(found[start])
+        np.matmul(unit[first : first + end - start], vector, out=products[start:end])
     return products
 
 

@@ -25,7 +25,7 @@ from worker.vectors.lance.vector_cache import (
     GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
-    Positions,
+    Passing,
     RowIds,
     SearchCounter,
 )
@@ -101,8 +101,8 @@ class WordMemory:
         """The number of positions whose words are not known."""
         return len(rows.unit) - _covered(self._state) if self._state is not None else len(rows.unit)
 
-    def found(self, leg: Leg, rows: NamespaceRows, passing: Positions | None) -> Ranked | None:
-        """The answer of a leg over these rows, of which those at `passing` pass its filter.
+    def found(self, leg: Leg, rows: NamespaceRows, passing: Passing | None) -> Ranked | None:
+        """The answer of a leg over these rows, of which those that are `passing` pass its filter.
 
         None if that needs Lance: its words are not known, or not all of them.
         """
