@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from api.search.code.meanings import CONFIDENCES, Meanings
+from api.search.code.code_of_file import CONFIDENCES
+from api.search.code.meanings import Meanings
 from api.search.code.reads import innermost
 from api.search.code.renamed import other_names
 from api.search.code.surroundings import CLASSES

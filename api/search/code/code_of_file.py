@@ -14,6 +14,8 @@ from api.search.code.scripts import SCRIPTS, read_scripts
 from schemas.queries.symbol import Confidence
 from worker.state.search.code_texts import CodeFile, Defined
 
+#: The surest first.
+CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
 #: Characters before a call in which its receiver is looked for.
 MAX_RECEIVER = 200
 #: What separates the parts of a path, which a receiver keeps at its end.
@@ -37,6 +39,10 @@ class Meaning:
 
     targets: tuple[Defined, ...]
     confidence: Confidence
+
+    def weaker(self, confidence: Confidence) -> Meaning:
+        """The same, no surer than this."""
+        return Meaning(self.targets, max(self.confidence, confidence, key=CONFIDENCES.index))
 
 
 @dataclass(slots=True)

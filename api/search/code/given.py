@@ -16,6 +16,8 @@ _GIVEN = re.compile(
     rf"[ \t]*\??:[ \t]*(?:Optional\[|type\[)?[\"']?({_NAME})"
     rf"|[ \t]*(?::=|=)[ \t]*(?:await[ \t]+|new[ \t]+)?({_NAME})[ \t]*(\(?)"
 )
+#: `Type name` of C++ and PHP, also of a pointer or a reference.
+_TYPED = re.compile(r"(?<!\w)([A-Z]\w{0,99})(?:<[^<>;(){}=\n]{0,99}>)?(?:[ \t]{1,9}[&*$]{0,3}|[&*]{1,3}[ \t]{0,9})$")
 _ALTERNATIVE = re.compile(rf"[ \t]*\|[ \t]*[\"']?({_NAME})")
 #: What a variable may be that is no class.
 _NOTHING = frozenset({"None", "null", "undefined"})
@@ -72,6 +74,9 @@ def given(lines: str, variable: str, language: str | None, *, is_attribute: bool
 
 def _choices(lines: str, before: str, variable: str, end: int, language: str | None) -> Iterator[str]:
     """What Python, JavaScript or TypeScript gives a variable at one place."""
+    if language in {"cpp", "php"} and (typed := _TYPED.search(before)):
+        yield typed[1]
+        return
     found = _GIVEN.match(lines, end)
     if found and found[1]:
         names, place = [found[1]], found.end(1)

@@ -17,16 +17,13 @@ from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
 from api.search.code.imports import Imported
 from api.search.code.own_names import holder_of, is_local
-from api.search.code.packages import LANGUAGES, WITH_BARE_MEMBERS, WITH_PARTS
+from api.search.code.packages import LANGUAGES, MEMBERS_FIRST, OWN_WORDS, WITH_BARE_MEMBERS, WITH_PARTS
 from api.search.code.scripts import DEFAULT, SCRIPTS
 from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
 from api.search.code.visible import in_module, is_same_language, visible
-from schemas.queries.symbol import Confidence
 from worker.state.pool import Pool
 from worker.state.search.code_texts import Defined, Only
 
-#: The surest first.
-CONFIDENCES: tuple[Confidence, ...] = ("resolved", "likely", "by_name")
 #: Imports, bases or assignments that are followed one after another.
 MAX_STEPS = 8
 #: Kinds of definitions that hold what is defined elsewhere.
@@ -89,6 +86,10 @@ class Meanings(CodeFiles):
         is_script = script_members.is_script(code)
         if inner := code.inner_import(name, functions_around(code, within)):
             return self.imported(code, inner, steps)
+        for each in classes_around(code, within) if code.file.language in MEMBERS_FIRST else ():
+            found = self._of_class(each, name)
+            if found.targets and found.confidence != "by_name":
+                return found
         while True:
             # a method, also one of a literal, has something before it where it is called
             own = [d for d in code.outline if d.name == name and d.scope == around and d.kind != "method"]
@@ -104,8 +105,8 @@ class Meanings(CodeFiles):
             return self._exported(code, name, steps, own=False)
         if code.file.language in LANGUAGES:
             return self._of_package(code, name, within)
-        found = self.named(name)
-        return Meaning(found, "likely" if len(found) == 1 else "by_name")
+        named = self.named(name)
+        return Meaning(named, "likely" if len(named) == 1 else "by_name")
 
     def _of_package(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name as a file sees it whose package has others: also a member of the classes around, where it may be."""
@@ -189,6 +190,7 @@ class Meanings(CodeFiles):
         is_value = code.file.language == "rust" and not receiver.endswith(PATH)
         receiver = receiver.removesuffix(PATH).replace(PATH, ".")
         head, _, rest = receiver.partition(".")
+        head = OWN_WORDS.get((code.file.language or "", head), head)
         if head in _OWN and not (head == "super" and code.file.language == "rust"):
             owner = next(classes_around(code, within), None)
             if owner is None:
@@ -265,7 +267,7 @@ class Meanings(CodeFiles):
         found = self._bare(code, called, within, 0)
         owner = self._one_class(code, found.targets)
         if owner is not None and (found.confidence != "by_name" or is_call):
-            return _weaker(self._of_class(owner, name), found.confidence)
+            return self._of_class(owner, name).weaker(found.confidence)
         if is_call:
             result = self._returned(found.targets)
             meant = self._of_class(result, name).targets if result else ()
@@ -277,7 +279,7 @@ class Meanings(CodeFiles):
             return self._elsewhere(code, code.imports.named[called].module, name)
         home = self.file(found.targets[0].file_id) if len(found.targets) == 1 else None
         if home is not None and home.file.id != code.file.id and found.targets[0].kind in _VARIABLES:
-            return _weaker(self._of_given(home, home.outside, found.targets[0].name, name, None), found.confidence)
+            return self._of_given(home, home.outside, found.targets[0].name, name, None).weaker(found.confidence)
         return self._of_variable(code, head, name, within)
 
     def _module_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> CodeOfFile | None:
@@ -406,7 +408,9 @@ class Meanings(CodeFiles):
             if not own and code.file.language == "go":
                 own = self._beside(each, code, name)
             if own and not (skip and each == owner):
-                return Meaning(own, "resolved")
+                # elsewhere only its name tells what a base is
+                is_seen = each.path == owner.path or code.file.language in LANGUAGES or _has_locals(code)
+                return Meaning(own, "resolved" if is_seen else "likely")
         # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
         others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")
         return Meaning(others, "by_name" if others else "likely")
@@ -442,8 +446,3 @@ class Meanings(CodeFiles):
 def _has_locals(code: CodeOfFile) -> bool:
     """Whether functions of a language hide names by assignments and parameters that are looked for."""
     return code.file.language == "python" or script_members.is_script(code)
-
-
-def _weaker(meaning: Meaning, confidence: Confidence) -> Meaning:
-    """The same, no surer than this."""
-    return Meaning(meaning.targets, max(meaning.confidence, confidence, key=CONFIDENCES.index))

@@ -31,8 +31,8 @@ def classes_around(code: CodeOfFile, within: Defined | None) -> Iterator[Defined
     while path:
         yield from [each for each in code.outline if each.path == path and each.kind in WITH_MEMBERS][:1]
         path = path.rpartition("/")[0]
-    if within and within.scope and code.file.language == "go":
-        # a method of Go may stand in another file than its type
+    if within and within.scope and code.file.language in {"go", "cpp"}:
+        # a method may stand in another file than its type
         yield Defined(within.file_id, -1, within.scope, "struct", "", within.start_line, within.start_line, "")
 
 
