@@ -144,11 +144,14 @@ class DocumentProperties:
     keywords: str = ""
     created: str = ""
     modified: str = ""
+    #: What stands above its text, which it does not state.
+    opening: str = ""
 
     @property
     def words(self) -> str:
         """What the chunks of the document are found by besides their text: the title first, cut to a maximum."""
-        stated = (self.title, self.keywords, self.author, self.created, self.modified, self.description)
+        opening = "" if self.opening == self.title else self.opening
+        stated = (self.title, opening, self.keywords, self.author, self.created, self.modified, self.description)
         words = "\n".join(filter(None, stated))
         return words if len(words) <= _MAX_WORDS_CHARS else words[:_MAX_WORDS_CHARS].rpartition(" ")[0]
 

@@ -428,7 +428,7 @@ jsonb_build_object(
 -- name: stated_metadata
 -- what the sources of metadata state of a file f, of which later ones replace earlier ones
 coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
-    jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified'] || jsonb_build_object(
+    jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified', 'opening'] || jsonb_build_object(
         'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
         'created', substring(f.properties ->> 'created' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z',
         'modified', substring(f.properties ->> 'modified' FROM '^\d{4}-\d\d-\d\d$') || 'T00:00:00Z')) END, '{}')

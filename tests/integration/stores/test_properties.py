@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import docx
 import pytest
 
 from tests.integration.stores.ground import Ground
@@ -61,3 +62,36 @@ def test_properties_are_shown_and_found_and_an_edit_of_them_embeds_nothing(groun
     assert reindexed(ground, tool)["embedded_chunks"] == 0
     assert found(ground, tool, "Madagascar") == found(ground, tool, "Lovelace") == 0
     assert [file["properties"] for file in ground.service.files(tool)] == [None, None]
+
+
+def report(file: Path, company: str) -> None:
+    document = docx.Document()
+    for line in (company, "Quarterly statement", "Second quarter of 2023"):
+        document.add_paragraph(line)
+    for section in ("Revenue", "Staff", "Outlook"):
+        document.add_heading(section, 2)
+        document.add_paragraph(f"We look at {section.lower()}. {TEXT * 3}")
+    document.save(str(file))
+
+
+def test_every_chunk_of_a_report_is_found_by_whose_it_is_and_an_older_index_embeds_nothing(ground: Ground) -> None:
+    folder = ground.root / "reports"
+    folder.mkdir(exist_ok=True)
+    report(folder / "a.docx", "Norvik Shipping")
+    tool = ground.service.local_tool(folder)
+    ground.service.wait(tool)
+    chunks = found(ground, tool, "rises")
+    assert chunks >= 3
+    assert found(ground, tool, "Norvik") == found(ground, tool, "2023") >= chunks
+    assert "opening" not in ground.service.files(tool)[0]["properties"]
+
+    report(folder / "a.docx", "Halden Foods")
+    assert reindexed(ground, tool)["embedded_chunks"] == 1
+    assert (found(ground, tool, "Norvik"), found(ground, tool, "Halden") >= chunks) == (0, True)
+
+    older = (
+        "UPDATE search_index_file SET code_version = 'docx-6', properties = properties - 'opening' WHERE index_id = %s"
+    )
+    ground.service.rows(older, ground.index(tool).id)
+    assert reindexed(ground, tool)["embedded_chunks"] == 0
+    assert found(ground, tool, "Halden") >= chunks

@@ -13,6 +13,7 @@ from worker.formats.registry import Format, import_function
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.office.recovered_text import read_damaged
+from worker.parse.opening import opening
 
 #: NUL, and lone surrogates, which are not characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -41,7 +42,8 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     limits.check_characters(len(document.text))
     if not document.text or document.text.isspace():
         raise FileError(Reason.NO_TEXT)
-    return _cleaned(document)
+    above = replace(document.properties, opening=opening(document))
+    return _cleaned(replace(document, properties=above))
 
 
 def _read(format_: Format, data: bytes, limits: Limits, language: str | None) -> Document:

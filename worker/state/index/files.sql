@@ -195,7 +195,7 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION A
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, properties,
+       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, nullif(properties - 'opening', '{}') AS properties,
        CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END AS status, reason,
        coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
        live_fingerprint IS NOT NULL AND NOT :has_words AS stale,

@@ -12,6 +12,7 @@ from tests.contract.samples import of
 from tests.parsing import parse
 from worker.parse import Limits
 from worker.parse.office.stated import summary
+from worker.parse.opening import MAX_LINE_CHARS
 from worker.parse.properties import MAX_TITLE_CHARS, of_pdf, properties_of
 
 LIMITS = Limits()
@@ -84,7 +85,29 @@ def test_an_office_document_states_what_its_author_wrote() -> None:
     file = BytesIO()
     document.save(file)
     read = parse("a.docx", file.getvalue(), LIMITS).properties
-    assert read == DocumentProperties("Tides", "Ada", "When", "sea, nature", "2013-12-23", "2013-12-23")
+    assert read == DocumentProperties("Tides", "Ada", "When", "sea, nature", "2013-12-23", "2013-12-23", "ebb")
+
+
+@pytest.mark.parametrize(
+    ("lines", "above"),
+    [
+        (
+            ["Norvik Shipping AG", "Quarterly  statement", "Q2 2023", "We grew"],
+            "Norvik Shipping AG Quarterly statement Q2 2023",
+        ),
+        (["Norvik Shipping AG", "We grew in all regions.", "Q2 2023"], "Norvik Shipping AG"),
+        (["x" * MAX_LINE_CHARS, "y"], "x" * MAX_LINE_CHARS + " y"),
+        (["x" * (MAX_LINE_CHARS + 1), "y"], ""),
+        (["", "* * *", "Pier"], "Pier"),
+    ],
+)
+def test_short_lines_above_the_text_of_a_document_on_pages_are_its_opening(lines: list[str], above: str) -> None:
+    document, file = docx.Document(), BytesIO()
+    for line in lines:
+        document.add_paragraph(line)
+    document.save(file)
+    assert parse("a.docx", file.getvalue(), LIMITS).properties.opening == above
+    assert parse("a.txt", "\n\n".join(lines).encode(), LIMITS).properties.opening == ""
 
 
 def test_an_old_office_document_states_properties_unless_it_is_damaged() -> None:
@@ -113,6 +136,8 @@ def test_all_that_is_stated_is_found_and_the_title_comes_first() -> None:
     stated = DocumentProperties("Tides", "Ada", "When it ebbs", "sea, moon", "2026-03-01", "2026-04-01")
     assert stated.words.split("\n") == ["Tides", "sea, moon", "Ada", "2026-03-01", "2026-04-01", "When it ebbs"]
     assert DocumentProperties().words == ""
+    assert DocumentProperties("Tides", "Ada", opening="Pier").words == "Tides\nPier\nAda"
+    assert DocumentProperties("Tides", "Ada", opening="Tides").words == "Tides\nAda"
 
 
 @pytest.mark.parametrize(("length", "kept"), [(500, 500), (501, 499)])
