@@ -12,8 +12,8 @@ from worker.formats.magic import OLE, ZIP, signature_of
 from worker.formats.registry import BY_KIND, BY_TYPE, FORMATS, PACKAGE, Format, Signature
 from worker.formats.unsupported import unsupported
 
-#: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
-_PDF_HEADER_WITHIN = 1024
+#: Mail and web servers may put bytes in front of the header; readers find it within this many bytes.
+_HEADER_WITHIN = 1024
 #: The first name in the directory of a compound file.
 _DIRECTORY = "Root Entry".encode("utf-16-le")
 #: Formats by their streams, whose names programs write in any case.
@@ -37,6 +37,9 @@ _TRUSTED_NAMES = {"markdown", "code", "email"}
 
 _MEMBERS = {format_.member.encode(): format_.mime for format_ in FORMATS if format_.member}
 _MEMBERS[b"META-INF/MANIFEST.MF"] = "application/java-archive"
+#: Documents in ZIP containers, in front of which web servers may put bytes, too.
+_PACKAGES = {format_.type for format_ in FORMATS if format_.member or format_.package_type}
+_ZIP_HEAD = b"PK\3\4"
 _MIME_OF_LANGUAGE = {"javascript": "text/javascript", "css": "text/css", "html": "text/html"}
 
 _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
@@ -137,8 +140,10 @@ def _format_by_stream(data: bytes) -> Format | None:
 
 def _text_format(named: Format, data: bytes) -> Format:
     """The format of a file whose content contradicts its name: usually some kind of text."""
-    if named.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
+    if named.type == "pdf" and b"%PDF-" in data[:_HEADER_WITHIN]:
         return named
+    if named.type in _PACKAGES and _ZIP_HEAD in data[:_HEADER_WITHIN]:
+        return PACKAGE
     format_ = disguised.format_of_text(named, data) or BY_TYPE["text"]
     return _by_root(data) if format_.type == "xml" else format_
 

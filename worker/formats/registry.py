@@ -237,7 +237,9 @@ FORMATS = (
         root=rb"//NLM//DTD |<article\s[^<>]*\b(?:article-type|dtd-version)\s*=|<article\b[^<>]*>\s*<front>",
     ),
     Format("opml", "opml", "worker.parse.xml.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
-    Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt", reading=_READ_AS_TEXT),
+    Format(
+        "subtitles", "vtt srt", "worker.parse.text.subtitles:read", version=2, mime="text/vtt", reading=_READ_AS_TEXT
+    ),
     Format(
         "bibtex",
         "bib",
@@ -317,7 +319,7 @@ FORMATS = (
         "xls",
         "xls xlt xlsb",
         "worker.parse.office.xls:read",
-        version=4,
+        version=5,
         mime="application/vnd.ms-excel",
         isolated=True,
         binary=True,
@@ -328,7 +330,7 @@ FORMATS = (
         "xlsx",
         "xlsx xlsm xltx xltm xlam",
         "worker.parse.office.xlsx:read",
-        version=9,
+        version=10,
         mime=f"{_OFFICE_XML}.spreadsheetml.sheet",
         isolated=True,
         binary=True,
@@ -356,7 +358,7 @@ FORMATS = (
         "epub",
         "epub",
         "worker.parse.web.epub:read",
-        version=5,
+        version=6,
         isolated=True,
         binary=True,
         package_type="application/epub+zip",

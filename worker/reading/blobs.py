@@ -18,8 +18,8 @@ from worker.reading.edits import Edit, merged
 
 _Bytes = NDArray[np.uint8]
 
-#: Characters of the shortest run that is looked at: a line of a key in PEM format has 64, one of uuencode about 60.
-_LINE = 57
+#: Characters of the shortest run that is looked at: a line of a key has 64, one in a property list 52.
+_LINE = 52
 #: Minimum characters of a blob: in several lines, in one run, and after `data:…;base64,`. Tokens of web services, such
 #: as JWTs, have runs of hundreds of characters, and people search for them.
 _MIN_LINES_CHARS = 200
@@ -32,7 +32,7 @@ _MIN_LINES = 3
 #: Equal characters at the beginning of all lines of a list of names or tokens.
 _EQUAL_START = 4
 #: Digits of common hashes. A list of them has lines of equal length, too.
-_HASH_DIGITS = frozenset({64, 96, 128})
+_HASH_DIGITS = frozenset({56, 64, 96, 128})
 #: Characters in front of a run in which its media type, or the beginning of an address, is searched for.
 _BEFORE = 200
 _TOKEN_BEFORE = 2_000
@@ -44,7 +44,9 @@ _DATA_URI = re.compile(
     r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
 )
 #: What stands between two lines of a blob: their ends, written or escaped, quotes, signs of comments and joints.
-_BETWEEN = re.compile(r"(?:[\s\"'`+\\.#*>|()]|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}")
+_BETWEEN = re.compile(
+    r"(?:[\s\"'`+\\.#*>|()]|[bBrR](?=[\"'])|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}"
+)
 #: Characters between two lines at most.
 _MAX_BETWEEN = 120
 _IS_BETWEEN = np.zeros(256, dtype=np.bool_)
@@ -70,6 +72,8 @@ _HEX_DISTINCT = 12
 _HEX_LETTERS = (0.1, 0.7)
 #: Of the 32 characters of base32 six are digits.
 _BASE32_DIGITS = (0.08, 0.4)
+#: Of the 36 characters of base36 ten are digits, and of its letters fewer are vowels than in words.
+_BASE36_DIGITS, _MAX_VOWELS = (0.15, 0.45), 0.27
 #: Equal characters in a row that say nothing about the others: zeros, mostly.
 _EQUAL = 4
 
@@ -79,7 +83,7 @@ _KINDS = bytes(
     for byte in range(256)
 )
 #: Bits that a character of an encoding stands for.
-_BITS = {"hex": 4, "base32": 5, "base64": 6}
+_BITS = {"hex": 4, "base32": 5, "base36": 5, "base64": 6}
 
 
 def may_have_blobs(text: str) -> bool:
@@ -278,6 +282,9 @@ def _encoding(characters: _Bytes) -> str | None:
         return "hex" if distinct >= _HEX_DISTINCT and _HEX_LETTERS[0] <= hexes / total <= _HEX_LETTERS[1] else None
     if upper + digits == total and _BASE32_DIGITS[0] <= digits / total <= _BASE32_DIGITS[1]:
         return "base32" if distinct >= _MIN_DISTINCT else None
+    if lower + digits == total and _BASE36_DIGITS[0] <= digits / total <= _BASE36_DIGITS[1]:
+        vowels = int(counts[list(b"aeiou")].sum())
+        return "base36" if distinct >= _MIN_DISTINCT and vowels <= _MAX_VOWELS * lower else None
     kinds = np.frombuffer(varied.tobytes().translate(_KINDS), dtype=np.uint8)
     changes = np.count_nonzero(kinds[1:] != kinds[:-1])
     is_mixed = min(upper, lower) >= _MIN_CASE * total and digits >= _MIN_DIGITS * total and distinct >= _MIN_DISTINCT

@@ -41,8 +41,23 @@ _BASE85 = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
 _OF_PATCH = rf"\nz{_BASE85}{{65}}"
 _PATCH = re.compile(rf"{_OF_PATCH}(?:{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
-_ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}0x{_HEX}{{2}}\b)+")
-_ESCAPED = re.compile(rf"\\x{_HEX}{{2}}(?:[\"'\s+]{{0,60}}\\x{_HEX}{{2}})+")
+_ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0x{_HEX}{{2}}\b)+")
+_ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
+_ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:[\"'\s+]{{0,60}}{_ONE_ESCAPED})+")
+_CODE = re.compile(rf"\\(?:x|u00)({_HEX}{{2}})|\\([0-3][0-7]{{2}})|%({_HEX}{{2}})")
+#: Bytes in hex with one sign between them, also at the ends of lines, as dumps of keys and registries have, or blanks.
+_BY_SIGN = rf"{_HEX}{{2}}(?P<sign>[:,]){_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{6,}}"
+_BY_SAME = rf"(?P=sign)\\?\r?\n[ \t]{{0,20}}{_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{7,}}"
+_BY_BLANK = rf"{_HEX}{{2}}(?: {_HEX}{{2}}){{7,}}"
+_SEPARATED = re.compile(rf"\b(?:{_BY_SIGN}(?:{_BY_SAME})*|{_BY_BLANK}(?: ?\r?\n[ \t]{{0,20}}{_BY_BLANK})*)")
+_SOME_SEPARATED = re.compile(rf"(?:{_HEX}{{2}}[:, ]){{4}}")
+#: Bytes that the longest cut character has.
+_MAX_CUT = 3
+#: Share of letters among the digits of hex; numbers have none.
+_MIN_HEX_LETTERS = 0.2
+#: Files that programmers of chips load: Intel's and Motorola's.
+_OF_RECORDS = rf"\n(?::|S[0-3]){_HEX}{{10,80}}\r?"
+_RECORDS = re.compile(rf"{_OF_RECORDS}(?:{_OF_RECORDS}){{{_MIN_LINES - 1},}}(?=\n|\Z)")
 
 
 #: Characters of addresses and digits are one kind here.
@@ -52,7 +67,7 @@ _SHAPES = bytes(
 #: What the shape of a dump's line has, without blanks.
 _DUMPED_LINE = b"\n" + b"x" * 12
 #: What a line of uuencode or a patch begins with.
-_MARKED_LINE = re.compile(r"\n[Mz](?=[ -~]{60})")
+_MARKED_LINE = re.compile(rf"\n(?:[Mz](?=[ -~]{{60}})|(?::|S[0-3])(?={_HEX}{{10}}))")
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
 _BETWEEN, _STEP = 80, 2 * _MIN_ARRAY
 
@@ -92,18 +107,37 @@ def _uuencoded(block: str) -> int:
     return len(block) * 45 // 62 if sum(map(str.isalpha, block)) <= _MAX_LETTERS * len(block) else 0
 
 
-def _array(block: str, prefix: str) -> int:
-    return size if (size := block.count(prefix)) >= _MIN_ARRAY else 0
+def _array(block: str) -> int:
+    return size if (size := block.count("0x")) >= _MIN_ARRAY else 0
+
+
+def _escaped(block: str) -> int:
+    """The bytes of escapes that are no text in UTF-8."""
+    data = bytes(int(hexes or octal or percent, 8 if octal else 16) for hexes, octal, percent in _CODE.findall(block))
+    return len(data) if len(data) >= _MIN_ARRAY and not _is_text(data) else 0
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8. The first and the last character may be cut."""
+    return len(data) - len(data.decode(errors="ignore").encode()) <= 2 * _MAX_CUT
+
+
+def _separated(block: str) -> int:
+    pairs = re.findall(_HEX + "{2}", block)
+    letters = sum(map(str.isalpha, block))
+    return len(pairs) if len(pairs) >= _MIN_ARRAY and letters >= _MIN_HEX_LETTERS * 2 * len(pairs) else 0
 
 
 _HEX_DUMP = _Form("hex dump", _DUMP, re.compile(_LINE), _dumped)
 _UUENCODE = _Form("uuencode", _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded)
 _OF_GIT = _Form("base85", _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67)
 _OF_ADOBE = _Form("base85", _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5)
-#: Arrays, by their prefix.
+_OF_CHIPS = _Form("hex dump", _RECORDS, re.compile(_OF_RECORDS), lambda block: sum(map(str.isalnum, block)) // 2)
+#: Arrays, with what some part of each has.
 _ARRAYS = {
-    "0x": _Form("bytes", _ARRAY, _ARRAY, lambda block: _array(block, "0x")),
-    "\\x": _Form("bytes", _ESCAPED, _ESCAPED, lambda block: _array(block, "\\x")),
+    re.compile("0x"): _Form("bytes", _ARRAY, _ARRAY, _array),
+    re.compile(_ONE_ESCAPED): _Form("bytes", _ESCAPED, _ESCAPED, _escaped),
+    _SOME_SEPARATED: _Form("bytes", _SEPARATED, _SEPARATED, _separated),
 }
 
 
@@ -132,16 +166,16 @@ def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
         return ()
     found = [_HEX_DUMP] if _DUMPED_LINE in b"\n" + raw.translate(_SHAPES, b" \t") else []
     if _MARKED_LINE.search(lines):
-        found += (_UUENCODE, _OF_GIT)
+        found += (_UUENCODE, _OF_GIT, _OF_CHIPS)
     if "~" in lines:
         found.append(_OF_ADOBE)
-    return [*found, *(form for prefix, form in _ARRAYS.items() if _may_have_array(lines, prefix))]
+    return [*found, *(form for some, form in _ARRAYS.items() if _may_have_array(lines, some))]
 
 
-def _may_have_array(lines: str, prefix: str) -> bool:
-    """Whether a text has the prefix at some of the places of which at least one is within each array."""
+def _may_have_array(lines: str, some: re.Pattern[str]) -> bool:
+    """Whether a text has a part of an array at some of the places of which at least one is within each array."""
     places = range(0, len(lines) - _STEP, _STEP)
-    return any(prefix in lines[place : place + _BETWEEN] for place in places)
+    return any(some.search(lines, place, place + _BETWEEN) for place in places)
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

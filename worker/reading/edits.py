@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -27,3 +29,13 @@ def merged(first: Iterable[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
     if pending is not None:
         yield pending
         yield from of_first
+
+
+def all_of(*kinds: Iterable[Edit]) -> Iterator[Edit]:
+    """The edits of all kinds in order, one by one. Of two that overlap, that of the earlier kind counts."""
+    present = []
+    for kind in kinds:
+        edits = iter(kind)
+        if first := next(edits, None):
+            present.append(chain((first,), edits))
+    return reduce(merged, present) if present else iter(())

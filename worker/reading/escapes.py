@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from heapq import merge
 from itertools import chain
 
-from worker.reading.edits import Edit
+from worker.reading import dialects
+from worker.reading.edits import Edit, all_of
 from worker.reading.entities import ENTITY, decoded_entity
 
 _HEX = "[0-9A-Fa-f]"
 #: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
 _NAME = rf"N\{{(?:U\+{_HEX}{{2,6}}|[A-Za-z0-9 -]{{2,80}})\}}"
-_UNICODE = (
-    rf"(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
-)
+_BRACED = rf"u\{{{_HEX}{{1,6}}(?: {_HEX}{{1,6}}){{0,15}}\}}"
+_UNICODE = rf"(?:u{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
 #: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
@@ -40,11 +40,15 @@ _CONTINUED = rf"(?:\\(?:x[89abAB]{_HEX}|2[0-7]{{2}})){{0,3}}"
 _BYTE_RUN = rf"{_FIRST_BYTE}{_CONTINUED}(?:\\{_BYTES}{_CONTINUED}){{0,1023}}"
 #: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
 _ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<decimal>{_DECIMAL})|(?P<bytes>{_BYTE_RUN})|(?P<style>{_STYLE}) ?)")
-_IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<one>[\"\\/bfnrt]))")
+#: In JSON a backslash in front of a byte is escaped itself.
+_JSON_BYTES = _BYTE_RUN.replace(r"\\", r"\\\\")
+_IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<bytes>\\{_JSON_BYTES})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
 _ONE_UNICODE = re.compile(
     r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
+    # several in one pair of braces
+    r"| ([0-9A-Fa-f]{1,6})(?=[ }])\}?"
 )
 _ONE_BYTE = re.compile(r"\\(?:x(..)|(\d{3}))")
 _SINGLE = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -57,7 +61,12 @@ _CONTROL = re.compile(
 _PATH = re.compile(r":(?<=[A-Za-z]:)\\{1,4}[^\s\"'<>|*?:;,]{1,400}")
 #: Bytes that are letters of ASCII, or may be letters of Latin-1.
 _LETTERS = re.compile("x[2-7c-fC-F]")
+#: A word behind the colour of a terminal, and one behind an escape of PowerShell within a word.
+_COLOUR = re.compile(r"\\(?:0?33|[eE]|x1[bB]|u001[bB])\[[0-9;]{0,20}m(?P<word>[^\W_][\w.-]{0,63})")
+_BACKTICK = re.compile(r"`(?<=\w`)[abefnrtv](?P<word>[^\W_][\w.-]{0,63})")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
+#: The end of a line of at least sixty characters that goes on behind one blank.
+CONTINUED_LINE = re.compile(r"\n (?=\w)(?<=[^\n]{60}\n )")
 #: Maximum characters of half a word.
 _MAX_HALF = 32
 _WORD_END, _WORD = re.compile(rf"\w{{1,{_MAX_HALF}}}\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
@@ -74,7 +83,7 @@ _MAX_LATIN = 3
 
 def may_have_escapes(text: str) -> bool:
     """Whether a text may have escapes of characters or bytes."""
-    return "\\" in text and _ESCAPE.search(text) is not None
+    return ("\\" in text and _ESCAPE.search(text) is not None) or dialects.may_have(text)
 
 
 def may_have_any(text: str) -> bool:
@@ -117,6 +126,7 @@ def words_in_json(text: str) -> Iterator[str]:
     for match in _CONTROL.finditer(text) if "\\" in text else ():
         is_read = match["control"] and not match["more"]
         yield match["control"] + match["word"] if is_read else match["word"]
+    yield from _coloured(text)
     yield from _paths(text)
 
 
@@ -128,8 +138,27 @@ def words_in_code(text: str) -> Iterator[str]:
             yield code + match["word"]
         if not _LETTERS.match(code):
             yield match["word"]
+    for match in _BACKTICK.finditer(text) if "`" in text else ():
+        yield match["word"]
+    yield from _coloured(text)
     yield from _paths(text)
     yield from _folded(text)
+    yield from dialects.twins(text)
+
+
+def _coloured(text: str) -> Iterator[str]:
+    r"""Words behind the escape of a colour, as in `"\033[31mfailed"`."""
+    for match in _COLOUR.finditer(text) if "[" in text and "\\" in text else ():
+        yield match["word"]
+
+
+def words_across_lines(text: str) -> Iterator[str]:
+    """Words across the ends of long lines of calendars, cards and directories, which go on behind one blank."""
+    for match in CONTINUED_LINE.finditer(text) if "\n " in text else ():
+        end = match.start() - (text[match.start() - 1] == "\r")
+        before, after = _WORD_END.search(text, max(0, end - _MAX_HALF), end), _WORD.match(text, match.end())
+        if before and after:
+            yield before[0] + after[0]
 
 
 def _folded(text: str) -> Iterator[str]:
@@ -160,6 +189,9 @@ def _in_json(text: str) -> Iterator[Edit]:
         start, end = match.span()
         if match["one"]:
             yield Edit(start, end, _SINGLE[match["one"]])
+        elif match["bytes"]:
+            escaped = match[0].replace("\\\\", "\\")
+            yield Edit(start, end, _of_utf8(escaped) or escaped)
         elif read := _characters(match[0], _BLANKS):
             yield Edit(start, end, read)
         elif pairs := (end - start - len(match[0].lstrip("\\"))) // 2:
@@ -168,10 +200,14 @@ def _in_json(text: str) -> Iterator[Edit]:
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    if may_have_escapes(text):
-        for match in _ANY.finditer(text):
-            if read := _read(text, match):
-                yield Edit(match.start(), match.end(), read)
+    return all_of(dialects.in_literals(text), _of_many(text), dialects.edits(text))
+
+
+def _of_many(text: str) -> Iterator[Edit]:
+    """The escapes that many languages have."""
+    for match in _ANY.finditer(text) if "\\" in text and _ESCAPE.search(text) else ():
+        if read := _read(text, match):
+            yield Edit(match.start(), match.end(), read)
 
 
 def _read(text: str, match: re.Match[str]) -> str:
@@ -191,7 +227,7 @@ def _characters(escapes: str, blanks: str = "") -> str:
 
     Where there may be `blanks`, one stands for such a character, unless there are no others.
     """
-    codes = [_code(number or code, name) for number, code, name in _ONE_UNICODE.findall(escapes)]
+    codes = [_code(number or code or another, name) for number, code, name, another in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
     joined = "".join(map(chr, codes)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]
@@ -209,9 +245,22 @@ def _code(number: str, name: str) -> int:
         return _NO_CHARACTER
 
 
+def _of_utf8(escapes: str) -> str:
+    """The text of a run of escaped bytes in UTF-8 with more than ASCII; empty if it is none."""
+    try:
+        read = _bytes(escapes).decode()
+    except UnicodeDecodeError:
+        return ""
+    return read if not read.isascii() and all(map(_is_text, read)) else ""
+
+
+def _bytes(escapes: str) -> bytes:
+    return bytes(int(hexes, 16) if hexes else int(octal, 8) for hexes, octal in _ONE_BYTE.findall(escapes))
+
+
 def _of_bytes(text: str, match: re.Match[str]) -> str:
     """The text of a run of escaped bytes: UTF-8, or a letter of Latin-1 within a word."""
-    data = bytes(int(hexes, 16) if hexes else int(octal, 8) for hexes, octal in _ONE_BYTE.findall(match[0]))
+    data = _bytes(match[0])
     try:
         read = data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-r"""Markdown: entities, escapes of characters, `snake\_case`, and ruby text in elements of HTML."""
+r"""Markdown: entities, escapes of characters, `snake\_case`. Also ruby text, as elements or `京《きょう》都`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,69 @@ import re
 from collections.abc import Iterator
 
 from worker.reading import escapes
-from worker.reading.edits import Edit, merged
+from worker.reading.edits import Edit, all_of, merged
 
-#: An escaped underscore within a word, or the reading of Chinese characters and the elements around it.
-_MARK = re.compile(
-    r"(?<=\w)\\_(?=\w)|<(?:rt|rp)(?:\s[^<>]{0,200})?>[^<>]{0,200}(?:</(?:rt|rp)\s{0,9}>)?|</?(?:ruby|rb)(?:\s[^<>]{0,200})?>",
-    re.IGNORECASE,
+#: The reading of Chinese characters and the elements around it. JSON escapes slashes.
+_RUBY = (
+    r"<(?:rt|rp)(?:\s[^<>]{0,200})?>[^<>]{0,200}(?:<\\?/(?:rt|rp)\s{0,9}>)?|<\\?/(?:ruby|rb|rt|rp)\s{0,9}>"
+    r"|<(?:ruby|rb)(?:\s[^<>]{0,200})?>"
 )
+_ELEMENT = re.compile(_RUBY, re.IGNORECASE)
+#: Such an element, or an escaped underscore within a word.
+_MARK = re.compile(rf"(?<=\w)\\_(?=\w)|{_RUBY}", re.IGNORECASE)
+_EASTERN = "\u2e80-\u2fff\u3005-\u30ff\u3400-\ud7ff\uf900-\ufaff"
+#: A reading behind its base: elsewhere, elements of these names are something else.
+_BEHIND_BASE = re.compile(
+    rf"<[rR][tTpP](?:(?<=[{_EASTERN}]...)|(?<=<\\/[rR][bB]>...)|(?<=</[rR][bB]>...)|(?<=</[rR][pP]>...))[\s>]"
+)
+#: A reading, and the mark in front of its base, as plain texts write them. Titles in such brackets are of other signs.
+_IN_BRACKETS = re.compile(
+    r"《(?<=[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff]《)(?P<reading>[\u3041-\u309f\u30fc]{1,30})》"
+    r"|[\uff5c|](?=[^\uff5c|《》\s]{1,20}《[\u3041-\u30ff]{1,30}》)"
+)
+
+#: What texts with ruby text have, by the sign it begins with.
+IN_READINGS = {"<": _BEHIND_BASE, "《": re.compile("《")}
+#: In the syntax of ripgrep: what each text with ruby text has, and what may stand within a word.
+MARK = r"<\\?/?[rR]|《"
+UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]"
 
 
 def may_have(text: str) -> bool:
     """Whether a text may have anything that is read otherwise."""
-    return escapes.may_have_any(text) or _may_have_marks(text)
+    return escapes.may_have_any(text) or _may_have_marks(text) or "《" in text
 
 
 def edits(text: str) -> Iterator[Edit]:
     """The characters that escapes and entities stand for, words with underscores, and characters without readings."""
     marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
-    return merged(marks, escapes.anywhere(text))
+    return merged(marks, all_of(_in_brackets(text), escapes.anywhere(text)))
+
+
+def may_have_readings(text: str) -> bool:
+    """Whether a text that is not Markdown may have ruby text."""
+    return not text.isascii() and ("《" in text or ("<" in text and _BEHIND_BASE.search(text) is not None))
+
+
+def readings(text: str) -> Iterator[Edit]:
+    """What stands within words of a text that is not Markdown: readings of characters, and elements around them."""
+    if not may_have_readings(text):
+        return iter(())
+    elements = _ELEMENT.finditer(text) if "<" in text and _BEHIND_BASE.search(text) else ()
+    return merged((Edit(*match.span(), "") for match in elements), _in_brackets(text))
+
+
+def words(text: str) -> Iterator[str]:
+    """Readings in brackets, which may be titles."""
+    return (match["reading"] for match in _bracketed(text) if match["reading"])
+
+
+def _in_brackets(text: str) -> Iterator[Edit]:
+    return (Edit(*match.span(), "") for match in _bracketed(text))
+
+
+def _bracketed(text: str) -> Iterator[re.Match[str]]:
+    return _IN_BRACKETS.finditer(text) if "《" in text else iter(())
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:

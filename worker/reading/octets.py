@@ -6,6 +6,7 @@ Only letters beyond ASCII are read so. Other bytes are signs of the address or t
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
@@ -32,6 +33,11 @@ _MIN_LINE = 56
 _IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)")
 #: Bytes of UTF-8 that are no cells of a formula, as in `=C3=B6`, without a letter beside them.
 _MIN_BYTES = 3
+#: A value of a directory or a card in base64, perhaps on several lines.
+_VALUE = re.compile(
+    r":(?:(?<=\w:): |(?<==[Bb]:)|(?<==BASE64:)|(?<=[Bb];CHARSET=UTF-8:))"
+    r"(?P<value>[A-Za-z0-9+/]{4,100}(?:\r?\n [A-Za-z0-9+/]{1,100}){0,9}={0,2})(?=\s|\Z)"
+)
 #: A sign of an address that stands between words, as a blank does.
 _BETWEEN = re.compile(r"%(?:20|2[BCFbcf]|3[ABDFabdf])(?=\w)")
 #: The first small letter of Latin-1 beyond ASCII, and the first letter.
@@ -40,12 +46,28 @@ _SMALL, _FIRST = "\u00df", "\u00c0"
 
 def may_have(text: str) -> bool:
     """Whether a text may have such bytes."""
-    return may_have_in_addresses(text) or ("=" in text and _IN_MAIL.search(text) is not None)
+    in_mails = "=" in text and _IN_MAIL.search(text) is not None
+    return in_mails or may_have_in_addresses(text) or (_may_have_values(text) and _VALUE.search(text) is not None)
 
 
 def may_have_in_addresses(text: str) -> bool:
     """Whether a text may have bytes as addresses write them."""
     return ("%" in text and _ADDRESS.search(text) is not None) or "xn--" in text
+
+
+def in_attributes(text: str) -> Iterator[Edit]:
+    """The letters that values of directories and cards in base64 stand for: LDIF writes names beyond ASCII so."""
+    for match in _VALUE.finditer(text) if _may_have_values(text) else ():
+        try:
+            read = b64decode("".join(match["value"].split()), validate=True).decode()
+        except ValueError:
+            continue
+        if not read.isascii() and _has_letters(read):
+            yield Edit(*match.span("value"), read)
+
+
+def _may_have_values(text: str) -> bool:
+    return ":: " in text or "=B" in text or "=b" in text
 
 
 def in_addresses(text: str) -> Iterator[Edit]:

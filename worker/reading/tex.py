@@ -1,4 +1,4 @@
-r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}`, `^^fc`; also `\-` and `{K}alman`."""
+r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}`, `^^fc`, `\-`, `{K}alman`, ruby."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _ACCENTS = {
     "b": "\u0331",
     "d": "\u0323",
     "h": "\u0309",
+    "textcommabelow": "\u0326",
 }
 #: Letters and signs by the command. The dotless ones stand below an accent.
 _LETTERS = {
@@ -95,17 +96,20 @@ _DOTLESS = {"\\i": "i", "\\j": "j"}
 #: A letter below an accent, which may have one of its own; signs need no blank or brace before it.
 _BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
 _ACCENT = (
-    r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{))[ \t]?"
+    r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{)"
+    r"|textcommabelow(?=\{))[ \t]?"
 )
 _COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
 _EDIT = re.compile(
     rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|\\(?P<sign>[_&%#$/-])"
+    r"|\\ruby(?:\[[^\[\]{}]{0,20}\])?\{(?P<below>[^{}\\]{1,40})\}\{[^{}\\]{0,80}\}"
     # a byte of Latin-1
     r"|\^\^(?P<byte>[c-f][0-9a-f])"
     r"|\"(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
     # capitals that BibTeX shall keep
-    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|\{(?P<inner>[^\W\d_]{1,8})\}"
+    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|(?<=[^\W\d_])\{(?P<empty>\})(?=[^\W\d_])"
+    r"|\{(?P<inner>[^\W\d_]{1,8})\}"
 )
 #: Characters in front of a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
@@ -131,13 +135,15 @@ def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
         letter = chr(int(match["byte"], 16))
         if letter.isalpha():
             yield Edit(start, end, letter)
+    elif match["below"]:
+        yield Edit(start, end, match["below"].replace("|", ""))
     elif match["german"]:
         yield Edit(start, end, _GERMAN[match["german"]])
     elif match["start"]:
         yield Edit(start, end, match["start"])
-    elif match["inner"]:
+    elif match["inner"] or match["empty"]:
         if _word_before(text, start):
-            yield Edit(start, end, match["inner"])
+            yield Edit(start, end, match["inner"] or "")
     else:
         # the braces are those of the accent, unless they are the argument of a command before it
         is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)

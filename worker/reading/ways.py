@@ -3,67 +3,71 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterator
 from itertools import chain
 
-from worker.reading import Way, escapes, markup, octets, tex
-from worker.reading.edits import Edit, merged
+from worker.reading import Way, dialects, escapes, markup, octets, tex
+from worker.reading.edits import Edit, all_of
 
 
 def _none(_text: str) -> Iterator[str]:
     return iter(())
 
 
-def _all(*kinds: Iterable[Edit]) -> Iterator[Edit]:
-    """The edits of all kinds in order, one by one. Of two that overlap, that of the earlier kind counts."""
-    present = []
-    for kind in kinds:
-        edits = iter(kind)
-        if first := next(edits, None):
-            present.append(chain((first,), edits))
-    return reduce(merged, present) if present else iter(())
-
-
 def _text(text: str) -> Iterator[Edit]:
     mails, addresses = octets.in_mails(text), octets.in_addresses(text)
-    return _all(mails, addresses, escapes.line_ends(text), escapes.anywhere(text))
+    written = octets.in_attributes(text), mails, addresses, markup.readings(text)
+    return all_of(*written, escapes.line_ends(text), escapes.anywhere(text))
 
 
 def _whole_text(text: str) -> Iterator[Edit]:
-    return _all(_text(text), octets.between_words(text))
+    return all_of(_text(text), octets.between_words(text))
 
 
 def _json(text: str) -> Iterator[Edit]:
-    return _all(octets.in_addresses(text), escapes.in_json(text))
+    return all_of(octets.in_addresses(text), markup.readings(text), escapes.in_json(text))
 
 
 def _whole_json(text: str) -> Iterator[Edit]:
-    return _all(_json(text), octets.between_words(text))
+    return all_of(_json(text), octets.between_words(text))
 
 
 def _code(text: str) -> Iterator[Edit]:
-    return _all(octets.in_addresses(text), escapes.letters(text))
+    return all_of(octets.in_addresses(text), escapes.letters(text))
 
 
 def _whole_code(text: str) -> Iterator[Edit]:
-    return _all(octets.in_addresses(text), escapes.anywhere(text), octets.between_words(text))
+    written = octets.in_addresses(text), markup.readings(text), escapes.anywhere(text)
+    return all_of(*written, octets.between_words(text))
 
 
 def _markdown(text: str) -> Iterator[Edit]:
-    return _all(octets.in_addresses(text), markup.edits(text))
+    return all_of(octets.in_addresses(text), markup.edits(text))
 
 
 def _whole_markdown(text: str) -> Iterator[Edit]:
-    return _all(_markdown(text), octets.between_words(text))
+    return all_of(_markdown(text), octets.between_words(text))
 
 
 def _may_have_text(text: str) -> bool:
-    return escapes.may_have_any(text) or "\\" in text or octets.may_have(text)
+    return escapes.may_have_any(text) or "\\" in text or octets.may_have(text) or markup.may_have_readings(text)
 
 
 def _may_have_json(text: str) -> bool:
-    return escapes.may_have_json(text) or octets.may_have_in_addresses(text)
+    in_signs = escapes.may_have_json(text) or octets.may_have_in_addresses(text)
+    return in_signs or markup.may_have_readings(text)
+
+
+def _words_in_text(text: str) -> Iterator[str]:
+    return chain(_words_in_code(text), escapes.words_across_lines(text))
+
+
+def _words_in_code(text: str) -> Iterator[str]:
+    return chain(escapes.words_in_code(text), markup.words(text))
+
+
+def _words_in_json(text: str) -> Iterator[str]:
+    return chain(escapes.words_in_json(text), markup.words(text))
 
 
 def _may_have_code(text: str) -> bool:
@@ -79,56 +83,81 @@ _ENTITY = "&(?:amp;){0,3}[#A-Za-z0-9]{2,33};"
 #: An escape, or a pair of them, in the syntax of ripgrep.
 _UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 +-]{{2,80}}\}})){{1,2}}"
 _ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
-_ESCAPE = rf"{_UNICODE}|(?:\\[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
+_ESCAPE = rf"{_UNICODE}|(?:\\{{1,2}}[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
+_STRINGS = rf"{_ESCAPE}|{dialects.UNIT}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
-#: Names of hosts, the end of a line that goes on, and encoded words of mails.
-_HOSTS = "xn--"
-_ANYTHING = rf"{_HOSTS}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?"
+#: Names of hosts, several characters in one escape, the end of a line that goes on, encoded words and values.
+_SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} "
+_ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|=(?:[Bb]|BASE64)[:;]"
 
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
-_MARK = rf"\\[uUNx0-3]|{_CODED}"
+_MARK = rf"\\[uUNx0-3]|{dialects.MARK}|{_CODED}"
 #: What texts have whose words are read otherwise, by the sign it begins with.
 _IN_CODED = {
     "&": re.compile(_ENTITY),
     "%": re.compile(rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})"),
     "xn--": re.compile("xn--"),
 }
-_IN_STRINGS = {"\\": re.compile(rf"\\(?:[uUNx1-3]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n)"), **_IN_CODED}
-_IN_MAILS = {"=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"), **_IN_STRINGS}
-_IN_MARKUP = {"<": re.compile("</?[rR]"), **_IN_STRINGS, "\\_": re.compile(r"\\(?<=\w\\)_")}
+_IN_STRINGS = {
+    "\\": re.compile(
+        rf"\\(?:[uUNx1-9]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n|[c-fC-F]{_HEX}[ \\]|(?:033|[eE])\[)"
+    ),
+    "`": re.compile(r"`(?:(?<=\w`)[abefnrtv][^\W_]|u\{)"),
+    "#": dialects.MAY_BE_PASCAL,
+    "&": re.compile(rf"{_ENTITY}|&(?<=[uU]&)[\"']"),
+    "%": _IN_CODED["%"],
+    "xn--": _IN_CODED["xn--"],
+}
+_IN_TEXT = {
+    "=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w|(?:[Bb]|BASE64)[:;])"),
+    ":: ": re.compile(":: [A-Za-z0-9+/]{4}"),
+    "\n ": escapes.CONTINUED_LINE,
+    **_IN_STRINGS,
+    **markup.IN_READINGS,
+}
+_IN_MARKUP = {**_IN_STRINGS, **markup.IN_READINGS, "<": re.compile("</?[rR]"), "\\_": re.compile(r"\\(?<=\w\\)_")}
 
 #: Escapes and entities in text that is written as it is read otherwise.
 TEXT = Way(
     _text,
     _whole_text,
-    escapes.words_in_code,
+    _words_in_text,
     _may_have_text,
-    _IN_MAILS,
-    rf"{_MARK}|=[89A-F]|{_ANYTHING}",
-    rf"{_ESCAPE}|{_MAIL}",
+    _IN_TEXT,
+    rf"{_MARK}|=[89A-F]|{markup.MARK}|{_ANYTHING}",
+    rf"{_STRINGS}|{markup.UNIT}|{_MAIL}",
     _ANYTHING,
 )
 JSON = Way(
     _json,
     _whole_json,
-    escapes.words_in_json,
+    _words_in_json,
     _may_have_json,
-    {"\\": re.compile(r"\\"), **_IN_CODED},
-    rf"\\|{_CODED}",
-    rf'{_ESCAPE}|\\["\\/bfnrt]',
-    _HOSTS,
+    {"\\": re.compile(r"\\"), **_IN_CODED, **markup.IN_READINGS},
+    rf"\\|{_CODED}|{markup.MARK}",
+    rf'{_ESCAPE}|{markup.UNIT}|\\["\\/bfnrt]',
+    _SEVERAL,
 )
-CODE = Way(_code, _whole_code, escapes.words_in_code, _may_have_code, _IN_STRINGS, _MARK, _ESCAPE, _HOSTS)
+CODE = Way(
+    _code,
+    _whole_code,
+    _words_in_code,
+    _may_have_code,
+    {**_IN_STRINGS, **markup.IN_READINGS},
+    rf"{_MARK}|{markup.MARK}",
+    rf"{_STRINGS}|{markup.UNIT}",
+    _SEVERAL,
+)
 MARKDOWN = Way(
     _markdown,
     _whole_markdown,
-    escapes.words_in_code,
+    _words_in_code,
     _may_have_markdown,
     _IN_MARKUP,
-    rf"\\[uUNx0-3_]|{_CODED}|</?[rR]",
-    rf"{_ESCAPE}|\\_|</?[rR][^<>]{{0,200}}>|<[rR][tTpP][^<>]{{0,200}}>[^<>]{{0,200}}",
-    _HOSTS,
+    rf"{_MARK}|\\_|{markup.MARK}",
+    rf"{_STRINGS}|\\_|{markup.UNIT}",
+    _SEVERAL,
 )
 TEX = Way(
     tex.edits,

@@ -35,15 +35,19 @@ _BEGINNINGS = {
 }
 #: First bytes of others alone: most letters.
 _SHOWN = bytes({*range(256)}.difference(b"\xcc\xcd\xd6\xd7\xd8\xd9\xdb\xdc\xdd\xf3", _BEGINNINGS))
+#: Sequences by which a terminal changes its colours or moves its cursor.
+TERMINAL = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 #: The hyphen of Unicode, and the dash that some write for one.
 _HYPHEN, _DASH = "\u2010", "\u2013"
 
 
 def plain(text: str) -> str:
-    """The form in which texts and queries are divided into words: NFKC, without invisible characters.
+    """The form in which texts and queries are divided into words: NFKC, without what nobody sees.
 
     Hyphens become the one that a keyboard has.
     """
+    if "\x1b" in text:
+        text = TERMINAL.sub("", text)
     if text.isascii():
         return text
     normal = normalized("NFKC", text)

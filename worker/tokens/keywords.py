@@ -24,10 +24,10 @@ from worker.tokens.language_words import (
 )
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Cached, Remembered, same
-from worker.tokens.spellings import canonical, in_letters, is_hash, joined, numbered, plurals, short_hash
+from worker.tokens.spellings import canonical, hash_in, in_letters, is_hash, joined, numbered, plurals, short_hash
 
 #: Part of a file's code version: the next run reads files again whose words another version made.
-VERSION = "words-4"
+VERSION = "words-5"
 #: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
@@ -143,7 +143,7 @@ def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
         tokens, parts = ([word, short_hash(word)], []) if is_hash(word) else ([word], parts)
     elif "." in word or "-" in word or is_signed(word):
         names = [name for name in _JOINTS.split(word.rstrip("+#")) if name]
-        tokens = [canonical(word), *map(canonical, names), *(short_hash(name) for name in names if is_hash(name))]
+        tokens = [canonical(word), *map(canonical, names), *filter(None, map(hash_in, names))]
     else:
         tokens = [canonical(word)]
     return " ".join(dict.fromkeys([*tokens, *parts])).lower()

@@ -70,7 +70,8 @@ SIGNED = r"(?<![\w.])\.(?:NET|Net|net)\b|(?<!\w)[A-Za-z]+(?:\+\+(?![^\W\d]|[_+#]
 #: Pictures, each a word; two letters make a flag. Their skin tones are none.
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"
-    "|[\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
+    "|[\u2194-\u2199\u21a9\u21aa\u231a-\u23ff\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf\u2934\u2935"
+    "\u2b05-\u2b55\u3030\u303d\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
 )
 #: Han and Korean, where a single character may be a word.
 _WORD_SIGNS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af\u1100-\u11ff\uac00-\ud7af"

@@ -32,6 +32,7 @@ _LOOSE_JOINTS = re.compile(r"(?<=[^\W_])[._-]+(?=[^\W\d_])|(?<=[^\W\d_])[._-]+(?
 _NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
+_DESCRIBED = re.compile(r"g(?=[a-f]*[0-9])[0-9a-f]{7,64}")
 _RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
 
 #: Kinds of characters: `0` for digits, `v` in both cases, `a` for other letters.
@@ -135,6 +136,7 @@ _ARTICLES = "ai"
 _ENDINGS = {
     "men": "man",
     "children": "child",
+    "people": "person",
     "mice": "mouse",
     "feet": "foot",
     "teeth": "tooth",
@@ -175,6 +177,13 @@ def is_hash(word: str) -> bool:
     return bool(short_hash(word)) and len(_RUNS.findall(word)) >= (
         _MIN_RUNS if len(word) < LONG_HASH else _MIN_RUNS_OF_LONG
     )
+
+
+def hash_in(name: str) -> str:
+    """The beginning of a hash that is a part of a word, perhaps behind the `g` of git: `v1.2-3-g9fceb02`."""
+    if is_hash(name):
+        return short_hash(name)
+    return name[1 : 1 + SHORT_HASH] if _DESCRIBED.fullmatch(name) else ""
 
 
 def short_hash(word: str) -> str:

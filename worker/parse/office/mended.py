@@ -232,6 +232,7 @@ def _with_text_alone(contents: Contents, format_: Format) -> Contents:
     with_text = _WITH_TEXT.get(format_.type, _NEEDED)
     kept = {name: part for name, part in contents.items() if _NEEDED.fullmatch(name) or with_text.fullmatch(name)}
     _complete(kept, format_)
+    kept.update({name: with_sound_cells(part, alone=True) for name, part in kept.items() if _SHEET.fullmatch(name)})
     return kept
 
 
@@ -255,7 +256,9 @@ def _with_rest(document: Document, contents: Contents, format_: Format, lost: li
 def _plain(contents: Contents, format_: Format) -> Iterator[str]:
     """The texts of the parts, without structure."""
     with_text = _WITH_TEXT.get(format_.type, _WITHOUT_TEXT)
-    for name in sorted(filter(with_text.fullmatch, contents), key=_natural):
+    for name in sorted(
+        (each for each in contents if with_text.fullmatch(each) or _SHEET.fullmatch(each)), key=_natural
+    ):
         yield plain_text(contents[name], is_open_document=format_.type in ("odt", "epub"))
 
 

@@ -1,4 +1,7 @@
-"""Mends cells of sheets whose place, style or value is none, so that they and all others are read."""
+"""Mends cells of sheets whose place, style or value is none, so that they and all others are read.
+
+A sheet that still cannot be read has its cells alone, without links, merged cells, rules and the like.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,24 @@ _VALUES = {
 }
 #: The type of a cell whose value is text.
 _TEXT = "str"
+#: Elements of a sheet with text, or that lead to parts with some.
+_WITH_TEXT = {"sheetData", "headerFooter", "drawing", "legacyDrawing"}
 
 
-def with_sound_cells(content: bytes) -> bytes:
-    """A sheet without places and styles that are none; values that have not the type of their cell are texts."""
+def with_sound_cells(content: bytes, *, alone: bool = False) -> bytes:
+    """A sheet without places and styles that are none; values that have not the type of their cell are texts.
+
+    With `alone`, nothing but what has text is kept.
+    """
     try:
         root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
     except (etree.XMLSyntaxError, ValueError):
         return content
     is_changed = False
+    for element in list(root) if alone else ():
+        if etree.QName(element).localname not in _WITH_TEXT:
+            root.remove(element)
+            is_changed = True
     for row in root.iter("{*}row"):
         is_changed |= _drop(row, "r", _ROW)
     for cell in root.iter("{*}c"):

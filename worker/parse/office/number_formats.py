@@ -28,7 +28,7 @@ _PART = re.compile(
     r"|(?P<digits>[0#?](?:[0#?,]*[0#?])?(?P<thousands>,*))|(?P<sign>.)",
     re.DOTALL | re.IGNORECASE,
 )
-_CURRENCY = re.compile(r"\$(?P<sign>[^-]*)(?:-(?P<locale>[0-9A-Fa-f]{1,8}))?")
+_CURRENCY = re.compile(r"\$(?P<sign>[^-]*)(?:-(?:(?P<locale>[0-9A-Fa-f]{1,8})|(?P<name>[A-Za-z][\w-]{1,20})))?")
 _ELAPSED = re.compile(r"[hH]+|[mM]+|[sS]+")
 #: The part of a locale's number that tells the language, and that of English.
 _LANGUAGE, _ENGLISH = 0x3FF, 0x9
@@ -138,9 +138,11 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
     parts, percents, thousands, is_grouped = list[_Part](), 0, 0, False
     condition: tuple[str, float] | None = None
     for part in found:
-        if part["general"] or part["exponent"]:
+        if part["general"]:
             return None
-        if part["digits"]:
+        if part["exponent"]:
+            parts.append(_Part("exponent", part["exponent"]))
+        elif part["digits"]:
             run = part["digits"]
             thousands = len(part["thousands"])
             is_grouped = is_grouped or "," in run.rstrip(",")
@@ -166,8 +168,9 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
 def _bracket(inner: str) -> _Part | None:
     """The currency, the elapsed time or nothing (a colour) that a bracket stands for; None for a condition."""
     if currency := _CURRENCY.fullmatch(inner):
-        language = int(currency["locale"] or "0", 16) & _LANGUAGE
-        return _Part("text" if language in (0, _ENGLISH) else "foreign", currency["sign"])
+        name, language = currency["name"] or "en", int(currency["locale"] or "0", 16) & _LANGUAGE
+        is_english = language in (0, _ENGLISH) and name.startswith(("en", "x-"))
+        return _Part("text" if is_english else "foreign", currency["sign"])
     if _ELAPSED.fullmatch(inner):
         return _Part("elapsed", inner[0].lower() * min(len(inner), 2))
     return None if inner[:1] in ("<", ">", "=") else _Part("text", "")
@@ -181,6 +184,8 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
     kinds = [part.kind for part in section.parts]
     if "date" in kinds or "elapsed" in kinds or "digits" not in kinds or kinds.count("point") > 1:
         return None
+    if "exponent" in kinds:
+        return _scientific(value, section, kinds.index("exponent"))
     first, last = kinds.index("digits"), len(kinds) - 1 - kinds[::-1].index("digits")
     if last - first > (2 if "point" in kinds[first:last] else 0):
         return _masked(value, section, first, last) if value >= 0 else None
@@ -194,6 +199,23 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
     )
     minus = "-" if value < 0 and at == 0 and any(digit in digits for digit in "123456789") else ""
     return " ".join(f"{minus}{before}{digits}{after}".split())
+
+
+def _scientific(value: float, section: _Section, at: int) -> str | None:
+    """A number with a power of ten: `1.23E+04`. The digits before the point say of which multiple the power is."""
+    kinds = [part.kind for part in section.parts]
+    if kinds[:at] not in (["digits"], ["digits", "point", "digits"]) or kinds[at + 1 :] != ["digits"]:
+        return None
+    whole, places = section.parts[0].text, section.parts[at - 1].text if at > 1 else ""
+    number, step = abs(Decimal(repr(value))), max(len(whole), 1)
+    power = number.adjusted() // step * step if number else 0
+    if _digits(number.scaleb(-power), whole, places, is_grouped=False).partition(".")[0] == f"1{'0' * step}":
+        power += step
+    digits = _digits(number.scaleb(-power), "0", places, is_grouped=False)
+    letter, sign = section.parts[at].text
+    of_power = "-" if power < 0 else sign.replace("-", "")
+    shown = f"{digits}{letter}{of_power}{str(abs(power)).rjust(len(section.parts[at + 1].text), '0')}"
+    return f"-{shown}" if value < 0 else shown
 
 
 def _masked(value: float, section: _Section, first: int, last: int) -> str | None:

@@ -28,7 +28,12 @@ _OF_XML = {"amp;", "lt;", "gt;", "quot;", "apos;"}
 _ROOT = re.compile(r"<([\w:.-]{1,100})[\s>]")
 
 #: Elements of Office Open XML with text, and those that end a line.
-_TEXT = re.compile(r"<(?:\w+:)?t(?:\s[^<>]*)?>([^<]*)|</(?:\w+:)?(p|si|is|tr|row|comment)>")
+_TEXT = re.compile(r"<(?:\w+:)?[tv](?:\s[^<>]*)?>([^<]*)|</(?:\w+:)?(p|si|is|v|tr|row|comment)>")
+#: The number of a text that stands elsewhere, as the value of a cell.
+_SHARED = re.compile(r"(<(?:\w+:)?c\s(?:[^<>]*\s)?t=[\"']s[\"'][^<>]*>)\s*<(?:\w+:)?v>\d*<")
+#: A prefix of an element or an attribute, and what declares one.
+_PREFIX = re.compile(r"(?<=[</\s])([A-Za-z_][\w.-]{0,60}):(?=[A-Za-z_][\w.-]{0,60}[\s/>=])")
+_DECLARED = re.compile(r"xmlns:([\w.-]{1,60})\s*=")
 _TAG = re.compile(r"<[^<>]*>")
 #: Elements of OpenDocument that end a line.
 _END_OF_LINE = re.compile(r"</text:(?:p|h)>|<text:line-break/>")
@@ -47,6 +52,7 @@ def sound(content: bytes) -> bytes | None:
     if root_tag := _ROOT.search(text):
         # an end of the whole in the middle of it would hide the rest
         text = text.replace(f"</{root_tag[1]}>", "")
+    text = _without_unbound(text)
     root = _parse(text.encode(), recover=True)
     if root is None or not (len(root) or (root.text or "").strip()):
         return None
@@ -70,6 +76,12 @@ def _cleaned(content: bytes) -> str:
     return _NO_TAG.sub("&lt;", _AMPERSAND.sub(_reference, text))
 
 
+def _without_unbound(text: str) -> str:
+    """The text without prefixes that nothing declares."""
+    declared = {"xml", "xmlns", *_DECLARED.findall(text)}
+    return _TAG.sub(lambda tag: _PREFIX.sub(lambda found: found[0] if found[1] in declared else "", tag[0]), text)
+
+
 def _reference(found: re.Match[str]) -> str:
     name = found[1]
     if name in _OF_XML:
@@ -84,6 +96,7 @@ def plain_text(content: bytes, *, is_open_document: bool = False) -> str:
     if is_open_document:
         lines = unescape(_TAG.sub("", _END_OF_LINE.sub("\n", text))).split("\n")
     else:
+        text = _SHARED.sub(r"\1<", text)
         parts = (found[1] if found[2] is None else "\n" for found in _TEXT.finditer(text))
         lines = unescape("".join(parts)).split("\n")
     return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))

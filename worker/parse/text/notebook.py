@@ -20,6 +20,7 @@ from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import fenced, title_of
 from worker.parse.text.markdown_blocks import heading
+from worker.tokens.invisible import TERMINAL
 
 #: Characters kept of a cell's outputs: the rest is data rather than text.
 _MAX_OUTPUT_CHARS = 2000
@@ -32,9 +33,6 @@ _MAX_DIGITS = 3
 #: Where the list of cells begins, and what stands between two cells.
 _CELLS_START = re.compile(r'"cells"\s*:\s*\[\s*')
 _BETWEEN = re.compile(r"\s*,\s*")
-
-#: Terminal escape sequences for colours and cursor movements.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -118,7 +116,7 @@ def _outputs(outputs: list[Any]) -> str:
     parts: list[str] = []
     room = _MAX_OUTPUT_CHARS
     for output in map(_mapping, outputs):
-        part = _ESCAPES.sub("", _output(output)[: room * 2]).strip("\n")
+        part = TERMINAL.sub("", _output(output)[: room * 2]).strip("\n")
         if part.strip():
             parts.append(part if len(part) <= room else part[:room].rstrip() + " …")
             room -= len(part)

@@ -9,11 +9,17 @@ from html import unescape
 from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
+from worker.parse.text import ruby
 
 #: The line of times above a caption. Hours may be missing; fractions are not shown.
 _TIMES = re.compile(r"\s*((?:\d{1,4}:)?\d{1,2}:\d\d)[.,]\d{1,3}\s+-->\s")
 #: A tag of style, of a voice or of a time within a caption. That of a voice holds the speaker's name.
-_TAG = re.compile(r"<(?:v[.\w]{0,100}\s{1,20}([^<>]{1,200})|/?[a-z0-9][^<>]{0,200})>|\{\\[^{}]{1,200}\}", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(?:v[.\w]{0,100}\s{1,20}(?P<voice>[^<>]{1,200})|(?P<name>/?[a-z0-9]{1,20})[^<>]{0,200})>|\{\\[^{}]{1,200}\}",
+    re.IGNORECASE,
+)
+#: Tags of ruby text.
+_RUBY = {"ruby": ruby.BEGIN, "/ruby": ruby.END, "rt": ruby.READING, "/rt": ruby.READ}
 
 
 def read(data: bytes, _limits: Limits) -> Document:
@@ -32,11 +38,12 @@ def _captions(blocks: list[str]) -> Iterator[str]:
         times = _TIMES.match(lines[at]) if at is not None else None
         if at is None or times is None:
             continue
-        caption = " ".join(unescape(_TAG.sub(_speaker, " ".join(lines[at + 1 :]))).split())
+        caption = " ".join(unescape(ruby.behind_words(_TAG.sub(_shown, " ".join(lines[at + 1 :])))).split())
         if caption and caption != before:
             yield f"{times[1]} {caption}"
         before = caption
 
 
-def _speaker(tag: re.Match[str]) -> str:
-    return f"{tag[1]}: " if tag[1] else ""
+def _shown(tag: re.Match[str]) -> str:
+    """What stands for a tag: the name of a speaker, or the mark of ruby text."""
+    return f"{tag['voice']}: " if tag["voice"] else _RUBY.get((tag["name"] or "").lower(), "")

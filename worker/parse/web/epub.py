@@ -81,12 +81,18 @@ def _texts(archive: ZipFile, chapters: list[str], lost: list[str]) -> Iterator[s
             lost += [path] if path in names else []
             continue
         try:
-            text = html.to_markdown(decode(markup))
+            is_whole = b"</html" in markup[-_TAIL_BYTES:].lower()
+            try:
+                page = decode(markup)
+            except FileError:
+                # a damaged disk or copy leaves zeros
+                page, is_whole = decode(markup.replace(b"\0", b"")), False
+            text = html.to_markdown(page)
         except FileError as error:
             failure = failure or error
             lost.append(path)
             continue
-        if b"</html" not in markup[-_TAIL_BYTES:].lower():
+        if not is_whole:
             lost.append(path)
         read = True
         yield text

@@ -43,6 +43,7 @@ def dumped(form: str, joint: str = " ", size: int = 4_096) -> str:
     return "".join(lines)
 
 
+TAB, QUOTE, BACKSLASH, INDENTED_BYTES = "\t", "'", "\\\n  ", "    b'"
 LINES = wrapped(BASE64[:8_000], 76).split("\n")
 PEM = wrapped(base64.b64encode(BYTES[:1_201]).decode(), 64)
 QUOTED = wrapped(BASE64[:8_000], 100, '    "', end='"')
@@ -118,6 +119,56 @@ BLOBS |= {
         '"[bytes, 4 kB]"',
     ),
 }
+BLOBS |= {
+    "property list": (
+        "plist",
+        f"<data>\n{wrapped(base64.b64encode(BYTES[:6_000]).decode(), 52, TAB)}\n</data>",
+        "<data>\n\t[base64, 6 kB]\n</data>",
+    ),
+    "bytes in Python": (
+        "py",
+        f"X = (\n{wrapped(BASE64[:8_000], 72, INDENTED_BYTES, end=QUOTE)}\n)\n",
+        "[base64, 6 kB]",
+    ),
+    "base36": ("txt", f"a {letters('0123456789abcdefghijklmnopqrstuvwxyz', 8_000)} b", "a [base36, 5 kB] b"),
+    "octal escapes": (
+        "c",
+        'char a[] = "' + "".join(f"\\{byte:03o}" for byte in BYTES[:4_000]) + '";',
+        '"[bytes, 4 kB]"',
+    ),
+    "escapes of JavaScript": (
+        "js",
+        'a = "' + "".join(f"\\u00{byte:02x}" for byte in BYTES[:4_000]) + '";',
+        '"[bytes, 4 kB]"',
+    ),
+    "bytes in an address": (
+        "css",
+        f"url(data:image/png,{''.join(f'%{byte:02X}' for byte in BYTES[:4_000])})",
+        "[bytes, 4 kB]",
+    ),
+    "array in Java": (
+        "java",
+        f"byte[] a = {{{', '.join(f'(byte) 0x{byte:02x}' for byte in BYTES[:4_000])}}};",
+        "{(byte) [bytes, 4 kB]};",
+    ),
+    "registry": (
+        "txt",
+        f'"x"=hex:{wrapped(BYTES[:6_000].hex(","), 75, joint=BACKSLASH)}\n"y"="z"',
+        '"x"=hex:[bytes, 6 kB]',
+    ),
+    "hex with blanks": ("txt", f"a\n{wrapped(BYTES[:6_000].hex(' '), 48)}\nb", "a\n[bytes, 6 kB]\nb"),
+    "hex with colons": ("txt", f"a:\n{wrapped(BYTES[:6_000].hex(':'), 45, '    ')}\nb", "[bytes, 6 kB]\nb"),
+    "Intel's hex": (
+        "hex",
+        "".join(f":10{at:04X}00{BYTES[at : at + 16].hex().upper()}FF\n" for at in range(0, 8_000, 16)),
+        "[hex dump, ",
+    ),
+    "Motorola's hex": (
+        "s19",
+        "".join(f"S315{at:08X}{BYTES[at : at + 16].hex().upper()}FF\n" for at in range(0, 8_000, 16)),
+        "[hex dump, ",
+    ),
+}
 UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
 NO_BLOBS = {
     "long words": "Rinderkennzeichnungsfleischetikettierungsüberwachungsaufgabenübertragungsgesetz " * 20,
@@ -158,6 +209,15 @@ NO_BLOBS = {
     "a table of bytes": ", ".join(f"0x{byte:02x}" for byte in BYTES[:2_047]),
     "lines of words": "MAKE SURE THAT EACH LINE OF THIS LETTER IS OF THE SAME LENGTH\n" * 9,
     "an array of words": ", ".join(f"0x{number:08x}" for number in range(3_000)),
+    "hashes of 56 digits": wrapped(HEX[:5_600], 56),
+    "keys of a service": "\n".join(f"sk-{BASE64[at : at + 48]}" for at in range(0, 4_800, 48)),
+    "addresses of network cards": "\n".join(BYTES[at : at + 6].hex(":") for at in range(0, 24_000, 6)),
+    "fingerprints": "\n".join(BYTES[at : at + 20].hex(":").upper() for at in range(0, 24_000, 20)),
+    "a row of numbers": ",".join(f"{byte % 90 + 10}" for byte in BYTES[:6_000]),
+    "Chinese in escapes": "".join(f"\\x{byte:02x}" for byte in "\u5927\u718a\u732b".encode() * 400),
+    "Chinese in octal": "".join(f"\\{byte:03o}" for byte in "\u5927\u718a\u732b".encode() * 400),
+    "Chinese in an address": "".join(f"%{byte:02X}" for byte in "\u5927\u718a\u732b".encode() * 400),
+    "words and numbers": "alpha1beta2gamma3delta4omega5" * 40,
     "letters only": "abcdefghij" * 100,
 }
 

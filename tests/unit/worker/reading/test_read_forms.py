@@ -44,11 +44,16 @@ PARTS = (
         "Ruby>",
         "ss",
     ),
+    *("`", "'", "#", "`u{f6}", "#246", "246", "1055", "[31m", "《", "とう》", "京", ":: R8O2ZGVs", "U&'"),
 )
 #: The beginning of a line that a mail has to break.
 LONG = "Ein langer Satz, " * 4
 NO_MAIL = "=C3=B6 A1=C3=B6 LEVEL=DEBUG FOO=\nBAR=1 =?x?Q?a?= a==b"
 NO_ADDRESS = "x%20y '%density' 100%DE '%de%' %C3 %E2%82%AC a%fcb"
+#: Names of folders, numbers of issues, possessives, colours, bytes that are no text.
+NO_DIALECT = (
+    r"C:\246\2024\1055 src\2023\2024 l'#246 #246's '#333' '#246' a\303 \240\245 x\2 \d{2} \cd `u{zz} U&'\d83d' '\f0 x'"
+)
 READ = [
     # JSON
     ("json", r'"Schr\u00f6derweg"', '"Schröderweg"'),
@@ -144,6 +149,37 @@ READ = [
     ("code", r'"\0" "\0041" "\012" "\00304,text" "\033[0m"', r'"\0" "\0041" "\012" "\00304,text" "\033[0m"'),
     ("yaml", 'a: "Donau\\\n    dampf\\\r\n  schiff"', 'a: "Donaudampfschiff"'),
     ("tex", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta", r"\frac{a}{b} \begin{itemize} x_{i} \alpha\beta"),
+    ("tex", r"\ruby{京}{きょう}都 \ruby[g]{東|京}{とう|きょう}", "京都 東京"),
+    ("bibtex", r"\textcommabelow{S}tefan Kauf{}laden \emph{}x", r"Ștefan Kaufladen \emph{}x"),
+    # escapes of few languages
+    ("code", '"G`u{f6}del `u{5927}`u{718a}"', '"Gödel 大熊"'),
+    ("code", r'"\u{6771 4eac}"', '"東京"'),
+    ("code", r'"G\246del Stra\223e na\239ve \382aba caf\233"', '"Gödel Straße naïve žaba café"'),
+    ("code", r'"\1055\1088\1080\1074\1077\1090 \22823\29066 \915\952"', '"Привет 大熊 Γθ"'),
+    (
+        "text",
+        "'G'#246'del' + #214'sterreich' + 'caf'#233 + 'x'#$6771#$4EAC'y'",
+        "'Gödel' + Österreich' + 'café + 'x東京y'",
+    ),
+    ("code", r"U&'G\00f6del' U&'d\0061t\+000061' u&'\6771\4EAC'", "U&'Gödel' U&'data' u&'東京'"),
+    ("code", r'content: "G\f6 del Gr\f6\df e" "\d6 sterreich"', 'content: "Gödel Größe" "Österreich"'),
+    ("code", NO_DIALECT, NO_DIALECT),
+    ("json", r'"b\"M\\xc3\\xbcnchen\" and \\346\\235\\261 \\x86 C:\\xdata"', '"b"München" and 東 \\x86 C:\\xdata"'),
+    # values of directories and cards
+    ("text", "ou:: TcO8bmNobmVyIFN\n 0cmHDn2U=\nsn: x", "ou:: Münchner Straße\nsn: x"),
+    (
+        "text",
+        "FN;ENCODING=B:R8O2ZGVs N;ENCODING=b;CHARSET=UTF-8:TcO8bmNobmVy",
+        "FN;ENCODING=B:Gödel N;ENCODING=b;CHARSET=UTF-8:Münchner",
+    ),
+    ("text", "a:: base b:: dGVzdA== Note:: word", "a:: base b:: dGVzdA== Note:: word"),
+    # ruby text outside of Markdown
+    ("xml", "<a><ruby>京<rt>きょう</rt>都<rt>と</rt></ruby>へ</a>", "<a>京都へ</a>"),
+    ("json", r'"<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京 東<rt>とう<\/rt>京"', '"東京 東京"'),
+    ("text", "\uff5c東京《とうきょう》都は東《とう》京", "東京都は東京"),
+    ("markdown", "東《とう》京", "東京"),
+    ("text", "《红楼梦》和《ハリー》, a《b》, <rt>12</rt>", "《红楼梦》和《ハリー》, a《b》, <rt>12</rt>"),
+    ("xml", "<rt>京</rt><ruby>2.7</ruby>", "<rt>京</rt><ruby>2.7</ruby>"),
 ]
 
 FOUND = [
@@ -169,6 +205,14 @@ FOUND = [
     ("text", "/a/hello%20world%2Fagain", {"hello", "world", "again"}),
     ("code", "/a/M%C3%BCnchen%20Hauptbahnhof", {"münchen", "hauptbahnhof"}),
     ("tex", r"\textbf{x} G{\"o}del", {"textbf", "gödel"}),
+    ("code", r"src\246files data\f6 more", {"246files", "srcöfiles", "f6"}),
+    ("text", r"C:\Programme\246\2024\1055 D:\x\1700\1750", {"246", "2024", "1055", "1700", "1750"}),
+    ("code", '"first`nsecond`tthird"', {"first", "second", "third"}),
+    ("code", r'"\033[31mfailed\033[0m" "\e[1;32mpassed" "\x1b[0mplain"', {"failed", "passed", "plain"}),
+    ("json", r'"\u001b[31mfailed\u001b[0m"', {"failed"}),
+    ("text", "\x1b[31mfailed\x1b[0m a\x1b[Kb", {"failed", "ab"}),
+    ("code", "<ruby>京<rt>きょう</rt>都</ruby>", {"京都"}),
+    ("text", "童話《ももたろう》", {"童話", "ももたろう"}),
 ]
 
 

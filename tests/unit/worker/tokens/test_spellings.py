@@ -56,6 +56,15 @@ ALIKE = [
     ("\u2714\ufe0f", "\u2714"),
     ("a1b2c3d4e5f6a7b8", "a1b2c3d4e5", "a1b2c3d"),
     ("deadbeef1234567", "deadbee"),
+    ("v1.2-3-g9fceb02d", "9fceb02", "9fceb02d"),
+    ("salespeople", "salesperson"),
+    ("consortia", "consortium"),
+    ("paparazzi", "paparazzo"),
+    ("seraphim", "seraph"),
+    ("k-means", "kmeans", "k means"),
+    ("know-how", "knowhow", "know how"),
+    ("\u25b6\ufe0f", "\u25b6"),
+    ("\u2194\ufe0f", "\u2194"),
 ]
 #: What looks alike and is not.
 APART = [

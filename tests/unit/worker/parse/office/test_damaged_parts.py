@@ -320,6 +320,40 @@ def test_a_bad_cell_loses_no_other(cell: str) -> None:
     assert [word for word in ("abc", "#N/A", "gestern", "1,5") if word in cell and word not in text_] == []
 
 
+#: What libraries refuse in a sheet around its cells, and in their XML.
+AROUND_CELLS = [
+    '</sheetData><mergeCells><mergeCell ref="A1:ZZ"/></mergeCells>',
+    '</sheetData><hyperlinks><hyperlink ref="?" r:id="x"/></hyperlinks>',
+    '</sheetData><conditionalFormatting sqref="A:"><cfRule type="none"/></conditionalFormatting>',
+    '<row r="9"><c r="A9"><zz:v>1</zz:v></c></row></sheetData>',
+    '<row r="9"><c r="A9" t="inlineStr"><is><t>a<b/></t></is></c></row></sheetData>',
+]
+
+
+@pytest.mark.parametrize("around", AROUND_CELLS)
+def test_what_is_around_cells_loses_none(around: str) -> None:
+    members = made("a.xlsx")
+    sheet = members["xl/worksheets/sheet1.xml"].decode().replace("</sheetData>", around)
+    text_ = parse("a.xlsx", packed({**members, "xl/worksheets/sheet1.xml": sheet.encode()}), LIMITS).text
+    words = ("name", "amount", "row", "1001", "1002", "1003", "comment1")
+    assert [word for word in words if word not in text_] == []
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_document_behind_a_header_of_a_server_is_read(name: str) -> None:
+    data = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + packed(made(name))
+    assert [
+        word for words in MADE[name][1].values() for word in words if word not in parse(name, data, LIMITS).text
+    ] == []
+
+
+def test_zeros_in_a_chapter_lose_none() -> None:
+    members = made("a.epub")
+    document = parse("a.epub", packed({**members, "OPS/one.xhtml": members["OPS/one.xhtml"] + bytes(99)}), LIMITS)
+    assert "chapterone" in document.text
+    assert "OPS/one.xhtml" in document.note
+
+
 def test_a_document_without_readable_text_fails() -> None:
     members = {part: data for part, data in made("a.docx").items() if part not in MADE["a.docx"][1]}
     with pytest.raises(FileError) as refused:
@@ -343,6 +377,7 @@ XML = {
     "<a>o\0ne&#0;&#x1f;</a>": "one",
     "<a><b>one</c>two</a>": "onetwo",
     "<a>\xff</a>": "ÿ",
+    "<a><x:b y:c='1'>one x:b</x:b></a>": "one x:b",
 }
 
 

@@ -95,6 +95,13 @@ def test_readings_in_books_and_articles_stand_behind_words() -> None:
     assert parse("a.nxml", article.encode(), LIMITS).text == "京都へ (きょう)。"
 
 
+@pytest.mark.parametrize("name", ["a.vtt", "a.srt"])
+def test_readings_in_captions_stand_behind_words(name: str) -> None:
+    caption = "<v Bo><ruby>京<rt>きょう</rt>都<rt>と</rt></ruby>へ。</v>"
+    data = f"WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\n{caption}\n".encode()
+    assert parse(name, data, LIMITS).text == "00:00:01 Bo: 京都へ (きょうと)。"
+
+
 def test_many_readings_take_linear_time() -> None:
     started = time.process_time()
     for text in (

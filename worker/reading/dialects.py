@@ -1,0 +1,154 @@
+r"""Escapes of few languages: those of PowerShell, Haskell, Pascal, SQL and style sheets.
+
+They are `` `u{f6} ``, `\246`, `'G'#246'del'`, `U&'G\00f6del'` and `\f6 `. Some look like names of folders or numbers of
+issues. These count only within a word, and are found in either reading.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from worker.reading.edits import Edit, all_of
+
+_HEX = "[0-9A-Fa-f]"
+_OF_POWERSHELL = rf"`u\{{{_HEX}{{1,6}}\}}"
+_POWERSHELL = re.compile(rf"{_OF_POWERSHELL}(?:{_OF_POWERSHELL}){{0,1023}}")
+_OF_PASCAL = rf"#(?:\${_HEX}{{2,4}}|[0-9]{{2,5}})"
+_PASCAL = re.compile(rf"{_OF_PASCAL}(?:{_OF_PASCAL}){{0,1023}}(?!{_HEX})")
+#: What each such text has, so that numbers of issues and colours are passed over fast.
+MAY_BE_PASCAL = re.compile(rf"#(?:(?<='#)[0-9$]|[0-9$]{_HEX}{{1,4}}')")
+#: A literal of SQL, and the escapes within.
+_LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
+_IN_LITERAL = re.compile(rf"\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})(?:\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})){{0,399}}")
+_LETTER = "(?:8[89][0-9]|9[0-9]{2}|[1-9][0-9]{3,4})"
+#: A letter by its decimal number, or several from Greek on, of which no octal escape has as many digits.
+_NUMBER = re.compile(
+    r"\\(?:(?P<one>19[2-9]|2[0-9]{2}|3(?:[0-7][89]|[89][0-9]))(?![0-9])"
+    rf"|{_LETTER}(?:\\{_LETTER}){{1,1023}}(?![0-9]))"
+)
+#: Two digits and the blank that ends them.
+_STYLE = re.compile(rf"\\(?=[c-fC-F]{_HEX}[ \\])[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}} (?=[^\W\d_])")
+_HEXES = re.compile(f"{_HEX}+")
+#: What ends a word, and what may stand in front of one.
+_QUOTES = "\"'`"
+_BEFORE_WORD = f"{_QUOTES} \t\n("
+#: The first letter beyond ASCII, and the letters from Greek on without those whose numbers are years.
+_FIRST_LATIN, _FIRST_GREEK = 0xC0, 0x370
+_YEARS = range(0x700, 0x900)
+#: Letters in front of or behind a letter at the end of a literal. Fewer are a short word, as in `l'#246`.
+_MIN_PART = 3
+#: Characters of a text that is found as it is written, too, and of the word behind it.
+_MAX_WRITTEN = 24
+_REST = re.compile(r"[\w.-]{0,40}")
+
+#: In the syntax of ripgrep: what each text with such an escape has, and what is written for a character.
+MARK = rf"`u\{{|'#[0-9$]|#[0-9$]{_HEX}{{1,4}}'|[uU]&[\"']|\\[0-9]{{3}}|\\[c-fC-F]{_HEX}[ \\]"
+UNIT = rf"`u\{{{_HEX}{{1,6}}\}}|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\[0-9]{{3,5}}|\\[c-fC-F]{_HEX} ?"
+
+
+def may_have(text: str) -> bool:
+    """Whether a text may have such an escape."""
+    return (
+        "`u{" in text
+        or ("#" in text and "'" in text and MAY_BE_PASCAL.search(text) is not None)
+        or ("\\" in text and (_STYLE.search(text) is not None or _NUMBER.search(text) is not None))
+        or (_has_literals(text) and _LITERAL.search(text) is not None)
+    )
+
+
+def in_literals(text: str) -> Iterator[Edit]:
+    """The characters that escapes in literals of SQL stand for."""
+    for literal in _LITERAL.finditer(text) if _has_literals(text) else ():
+        for match in _IN_LITERAL.finditer(text, *literal.span()):
+            if read := _characters(_HEXES.findall(match[0])):
+                yield Edit(*match.span(), read)
+
+
+def edits(text: str) -> Iterator[Edit]:
+    """The characters that the other escapes stand for."""
+    return all_of(_of_powershell(text), _of_pascal(text), _ambiguous(text))
+
+
+def twins(text: str) -> Iterator[str]:
+    """What may be the name of a folder, as it is written, with the word behind it."""
+    for start, end, _ in _ambiguous(text):
+        if end - start <= _MAX_WRITTEN:
+            rest = _REST.match(text, end)
+            yield text[start + 1 : end] + (rest[0] if rest and text[end - 1] != " " else "")
+
+
+def _has_literals(text: str) -> bool:
+    return "&'" in text or '&"' in text
+
+
+def _of_powershell(text: str) -> Iterator[Edit]:
+    for match in _POWERSHELL.finditer(text) if "`u{" in text else ():
+        if read := _characters(_HEXES.findall(match[0])):
+            yield Edit(*match.span(), read)
+
+
+def _of_pascal(text: str) -> Iterator[Edit]:
+    for match in _PASCAL.finditer(text) if "#" in text and "'" in text else ():
+        start, end = match.span()
+        is_behind = text[start - 1 : start] == "'" and text[start - 2 : start - 1].isalpha()
+        is_before = text[end : end + 1] == "'" and text[end + 1 : end + 2].isalpha()
+        if is_behind and is_before:
+            span = start - 1, end + 1
+        elif is_behind and text[max(0, start - 1 - _MIN_PART) : start - 1].isalpha() and start > _MIN_PART:
+            span = start - 1, end
+        elif is_before and text[end + 1 : end + 1 + _MIN_PART].isalpha() and len(text) > end + _MIN_PART:
+            span = start, end + 1
+        else:
+            continue
+        codes = [int(code[1:], 16) if code[0] == "$" else int(code) for code in match[0].split("#")[1:]]
+        if read := _letters(codes):
+            yield Edit(*span, read)
+
+
+def _ambiguous(text: str) -> Iterator[Edit]:
+    """Escapes that look like names of folders."""
+    return all_of(_numbers(text), _of_styles(text)) if "\\" in text else iter(())
+
+
+def _numbers(text: str) -> Iterator[Edit]:
+    for match in _NUMBER.finditer(text):
+        codes = [int(code) for code in match[0].split("\\")[1:]]
+        read = _letters(codes)
+        if match["one"]:
+            if read and _is_in_word(text, *match.span(), read):
+                yield Edit(*match.span(), read)
+        elif read and all(code >= _FIRST_GREEK and code not in _YEARS for code in codes):
+            yield Edit(*match.span(), read)
+
+
+def _of_styles(text: str) -> Iterator[Edit]:
+    for match in _STYLE.finditer(text):
+        read = _letters([int(code, 16) for code in match[0].rstrip().split("\\")[1:]])
+        before = text[match.start() - 1 : match.start()]
+        # rich text has fonts: `\f0 `
+        if read and (before.isalpha() or (before in _QUOTES and read.istitle())):
+            yield Edit(*match.span(), read)
+
+
+def _is_in_word(text: str, start: int, end: int, read: str) -> bool:
+    """Whether a letter belongs to the word before or behind it. A capital within a word is the start of a folder."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if before.isalpha():
+        return not (before.islower() and read.isupper()) and not after.isdigit() and after not in ("\\", "_", "/")
+    return after.isalpha() and before in _BEFORE_WORD
+
+
+def _letters(codes: list[int]) -> str:
+    """The letters beyond ASCII of these numbers; empty if one is none."""
+    is_valid = all(_FIRST_LATIN <= code <= sys.maxunicode for code in codes)
+    read = "".join(map(chr, codes)) if is_valid else ""
+    return read if read.isalpha() else ""
+
+
+def _characters(codes: list[str]) -> str:
+    """The characters of these hexadecimal numbers; empty if one cannot be shown."""
+    numbers = [int(code, 16) for code in codes]
+    read = "".join(map(chr, numbers)) if max(numbers) <= sys.maxunicode else ""
+    return read if read.isprintable() else ""
