@@ -17,19 +17,19 @@ _OF_POWERSHELL = rf"`u\{{{_HEX}{{1,6}}\}}"
 _POWERSHELL = re.compile(rf"{_OF_POWERSHELL}(?:{_OF_POWERSHELL}){{0,1023}}")
 _OF_PASCAL = rf"#(?:\${_HEX}{{2,4}}|[0-9]{{2,5}})"
 _PASCAL = re.compile(rf"{_OF_PASCAL}(?:{_OF_PASCAL}){{0,1023}}(?!{_HEX})")
-#: What each such text has, so that numbers of issues and colours are passed over fast.
-MAY_BE_PASCAL = re.compile(rf"#(?:(?<='#)[0-9$]|[0-9$]{_HEX}{{1,4}}')")
+#: How such an escape in a literal, and one of PowerShell, begins.
+PASCAL_SIGN, POWERSHELL_SIGN = re.compile("#(?<='#)[0-9$]"), re.compile(r"`u\{")
 #: A literal of SQL, and the escapes within.
 _LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
 _IN_LITERAL = re.compile(rf"\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})(?:\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})){{0,399}}")
 _LETTER = "(?:8[89][0-9]|9[0-9]{2}|[1-9][0-9]{3,4})"
-#: A letter by its decimal number, or several from Greek on, of which no octal escape has as many digits.
-_NUMBER = re.compile(
+#: A letter by its decimal number, or several from Greek on, with more digits than an octal escape; two
+#: hexadecimal digits and the blank that ends them.
+_AMBIGUOUS = re.compile(
     r"\\(?:(?P<one>19[2-9]|2[0-9]{2}|3(?:[0-7][89]|[89][0-9]))(?![0-9])"
-    rf"|{_LETTER}(?:\\{_LETTER}){{1,1023}}(?![0-9]))"
+    rf"|(?P<run>{_LETTER}(?:\\{_LETTER}){{1,1023}})(?![0-9])"
+    rf"|(?P<style>[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}}) (?=[^\W\d_]))"
 )
-#: Two digits and the blank that ends them.
-_STYLE = re.compile(rf"\\(?=[c-fC-F]{_HEX}[ \\])[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}} (?=[^\W\d_])")
 _HEXES = re.compile(f"{_HEX}+")
 #: What ends a word, and what may stand in front of one.
 _QUOTES = "\"'`"
@@ -49,18 +49,17 @@ UNIT = rf"`u\{{{_HEX}{{1,6}}\}}|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have such an escape."""
+    """Whether a text may have such an escape without a backslash, or a literal of SQL."""
     return (
-        "`u{" in text
-        or ("#" in text and "'" in text and MAY_BE_PASCAL.search(text) is not None)
-        or ("\\" in text and (_STYLE.search(text) is not None or _NUMBER.search(text) is not None))
-        or (_has_literals(text) and _LITERAL.search(text) is not None)
+        ("`" in text and POWERSHELL_SIGN.search(text) is not None)
+        or ("#" in text and PASCAL_SIGN.search(text) is not None)
+        or ("&" in text and _LITERAL.search(text) is not None)
     )
 
 
 def in_literals(text: str) -> Iterator[Edit]:
     """The characters that escapes in literals of SQL stand for."""
-    for literal in _LITERAL.finditer(text) if _has_literals(text) else ():
+    for literal in _LITERAL.finditer(text) if "&" in text else ():
         for match in _IN_LITERAL.finditer(text, *literal.span()):
             if read := _characters(_HEXES.findall(match[0])):
                 yield Edit(*match.span(), read)
@@ -79,18 +78,14 @@ def twins(text: str) -> Iterator[str]:
             yield text[start + 1 : end] + (rest[0] if rest and text[end - 1] != " " else "")
 
 
-def _has_literals(text: str) -> bool:
-    return "&'" in text or '&"' in text
-
-
 def _of_powershell(text: str) -> Iterator[Edit]:
-    for match in _POWERSHELL.finditer(text) if "`u{" in text else ():
+    for match in _POWERSHELL.finditer(text) if "`" in text else ():
         if read := _characters(_HEXES.findall(match[0])):
             yield Edit(*match.span(), read)
 
 
 def _of_pascal(text: str) -> Iterator[Edit]:
-    for match in _PASCAL.finditer(text) if "#" in text and "'" in text else ():
+    for match in _PASCAL.finditer(text) if "#" in text and PASCAL_SIGN.search(text) else ():
         start, end = match.span()
         is_behind = text[start - 1 : start] == "'" and text[start - 2 : start - 1].isalpha()
         is_before = text[end : end + 1] == "'" and text[end + 1 : end + 2].isalpha()
@@ -109,27 +104,22 @@ def _of_pascal(text: str) -> Iterator[Edit]:
 
 def _ambiguous(text: str) -> Iterator[Edit]:
     """Escapes that look like names of folders."""
-    return all_of(_numbers(text), _of_styles(text)) if "\\" in text else iter(())
-
-
-def _numbers(text: str) -> Iterator[Edit]:
-    for match in _NUMBER.finditer(text):
-        codes = [int(code) for code in match[0].split("\\")[1:]]
-        read = _letters(codes)
-        if match["one"]:
-            if read and _is_in_word(text, *match.span(), read):
-                yield Edit(*match.span(), read)
-        elif read and all(code >= _FIRST_GREEK and code not in _YEARS for code in codes):
+    for match in _AMBIGUOUS.finditer(text) if "\\" in text else ():
+        codes = match[0].rstrip().split("\\")[1:]
+        read = _letters([int(code, 16 if match["style"] else 10) for code in codes])
+        if read and _is_meant(text, match, read):
             yield Edit(*match.span(), read)
 
 
-def _of_styles(text: str) -> Iterator[Edit]:
-    for match in _STYLE.finditer(text):
-        read = _letters([int(code, 16) for code in match[0].rstrip().split("\\")[1:]])
-        before = text[match.start() - 1 : match.start()]
-        # rich text has fonts: `\f0 `
-        if read and (before.isalpha() or (before in _QUOTES and read.istitle())):
-            yield Edit(*match.span(), read)
+def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
+    """Whether letters are no name of a folder, by what is around them."""
+    if match["run"]:
+        return all(ord(letter) >= _FIRST_GREEK and ord(letter) not in _YEARS for letter in read)
+    if match["one"]:
+        return _is_in_word(text, *match.span(), read)
+    before = text[match.start() - 1 : match.start()]
+    # rich text has fonts: `\f0 `
+    return before.isalpha() or (before in _QUOTES and read.istitle())
 
 
 def _is_in_word(text: str, start: int, end: int, read: str) -> bool:

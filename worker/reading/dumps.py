@@ -67,7 +67,7 @@ _SHAPES = bytes(
 #: What the shape of a dump's line has, without blanks.
 _DUMPED_LINE = b"\n" + b"x" * 12
 #: What a line of uuencode or a patch begins with.
-_MARKED_LINE = re.compile(rf"\n(?:[Mz](?=[ -~]{{60}})|(?::|S[0-3])(?={_HEX}{{10}}))")
+_MARKED_LINE = re.compile(rf"\n[Mz:S](?=[ -~]{{60}}|{_HEX}{{11}})")
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
 _BETWEEN, _STEP = 80, 2 * _MIN_ARRAY
 

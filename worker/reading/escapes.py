@@ -44,7 +44,7 @@ _ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<decimal>{_DECIMAL})|(?P<byt
 _JSON_BYTES = _BYTE_RUN.replace(r"\\", r"\\\\")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<bytes>\\{_JSON_BYTES})|(?P<one>[\"\\/bfnrt]))")
 #: What each such escape has; the search for it is fast.
-_ESCAPE = re.compile(r"\\(?:[uUNx1-3]|0[0-9A-Fa-f]{3})")
+_ESCAPE = re.compile(r"\\(?:[uUNx1-9]|0[0-9A-Fa-f]{3}|[c-fC-F][0-9A-Fa-f][ \\])")
 _ONE_UNICODE = re.compile(
     r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
     # several in one pair of braces
@@ -63,7 +63,7 @@ _PATH = re.compile(r":(?<=[A-Za-z]:)\\{1,4}[^\s\"'<>|*?:;,]{1,400}")
 _LETTERS = re.compile("x[2-7c-fC-F]")
 #: A word behind the colour of a terminal, and one behind an escape of PowerShell within a word.
 _COLOUR = re.compile(r"\\(?:0?33|[eE]|x1[bB]|u001[bB])\[[0-9;]{0,20}m(?P<word>[^\W_][\w.-]{0,63})")
-_BACKTICK = re.compile(r"`(?<=\w`)[abefnrtv](?P<word>[^\W_][\w.-]{0,63})")
+_BACKTICK = re.compile(r"`(?<=\w`)[nrt](?P<word>[^\W_][\w.-]{0,63})")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
 #: The end of a line of at least sixty characters that goes on behind one blank.
 CONTINUED_LINE = re.compile(r"\n (?=\w)(?<=[^\n]{60}\n )")

@@ -19,7 +19,7 @@ _MARK = re.compile(rf"(?<=\w)\\_(?=\w)|{_RUBY}", re.IGNORECASE)
 _EASTERN = "\u2e80-\u2fff\u3005-\u30ff\u3400-\ud7ff\uf900-\ufaff"
 #: A reading behind its base: elsewhere, elements of these names are something else.
 _BEHIND_BASE = re.compile(
-    rf"<[rR][tTpP](?:(?<=[{_EASTERN}]...)|(?<=<\\/[rR][bB]>...)|(?<=</[rR][bB]>...)|(?<=</[rR][pP]>...))[\s>]"
+    rf"<(?:r[tp]|R[TP])(?:(?<=[{_EASTERN}]...)|(?<=<\\/[rR][bB]>...)|(?<=</[rR][bB]>...)|(?<=</[rR][pP]>...))[\s>]"
 )
 #: A reading, and the mark in front of its base, as plain texts write them. Titles in such brackets are of other signs.
 _IN_BRACKETS = re.compile(
@@ -47,15 +47,19 @@ def edits(text: str) -> Iterator[Edit]:
 
 def may_have_readings(text: str) -> bool:
     """Whether a text that is not Markdown may have ruby text."""
-    return not text.isascii() and ("《" in text or ("<" in text and _BEHIND_BASE.search(text) is not None))
+    return not text.isascii() and ("《" in text or _has_elements(text))
 
 
 def readings(text: str) -> Iterator[Edit]:
     """What stands within words of a text that is not Markdown: readings of characters, and elements around them."""
     if not may_have_readings(text):
         return iter(())
-    elements = _ELEMENT.finditer(text) if "<" in text and _BEHIND_BASE.search(text) else ()
+    elements = _ELEMENT.finditer(text) if _has_elements(text) else ()
     return merged((Edit(*match.span(), "") for match in elements), _in_brackets(text))
+
+
+def _has_elements(text: str) -> bool:
+    return "<" in text and _BEHIND_BASE.search(text) is not None
 
 
 def words(text: str) -> Iterator[str]:

@@ -67,7 +67,7 @@ def in_attributes(text: str) -> Iterator[Edit]:
 
 
 def _may_have_values(text: str) -> bool:
-    return ":: " in text or "=B" in text or "=b" in text
+    return ":: " in text or "ENCODING=" in text
 
 
 def in_addresses(text: str) -> Iterator[Edit]:

@@ -88,7 +88,7 @@ _STRINGS = rf"{_ESCAPE}|{dialects.UNIT}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
 #: Names of hosts, several characters in one escape, the end of a line that goes on, encoded words and values.
 _SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} "
-_ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|=(?:[Bb]|BASE64)[:;]"
+_ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|ENCODING=[Bb]"
 
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
@@ -103,14 +103,14 @@ _IN_STRINGS = {
     "\\": re.compile(
         rf"\\(?:[uUNx1-9]|0{_HEX}{{3}}|[abefnrtv][^\W_]|(?<=[^\W_]\\)\r?\n|[c-fC-F]{_HEX}[ \\]|(?:033|[eE])\[)"
     ),
-    "`": re.compile(r"`(?:(?<=\w`)[abefnrtv][^\W_]|u\{)"),
-    "#": dialects.MAY_BE_PASCAL,
-    "&": re.compile(rf"{_ENTITY}|&(?<=[uU]&)[\"']"),
-    "%": _IN_CODED["%"],
-    "xn--": _IN_CODED["xn--"],
+    "`": re.compile(r"`(?:(?<=\w`)[nrt][^\W_]|u\{)"),
+    "#": dialects.PASCAL_SIGN,
+    **_IN_CODED,
+    "&": re.compile(r"&(?:(?:amp;){0,3}[#A-Za-z0-9]{2,33};|(?<=[uU]&)[\"'])"),
 }
 _IN_TEXT = {
-    "=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w|(?:[Bb]|BASE64)[:;])"),
+    "=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"),
+    "ENCODING=": re.compile("ENCODING=[Bb]"),
     ":: ": re.compile(":: [A-Za-z0-9+/]{4}"),
     "\n ": escapes.CONTINUED_LINE,
     **_IN_STRINGS,

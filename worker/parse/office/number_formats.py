@@ -212,9 +212,9 @@ def _scientific(value: float, section: _Section, at: int) -> str | None:
     if _digits(number.scaleb(-power), whole, places, is_grouped=False).partition(".")[0] == f"1{'0' * step}":
         power += step
     digits = _digits(number.scaleb(-power), "0", places, is_grouped=False)
-    letter, sign = section.parts[at].text
-    of_power = "-" if power < 0 else sign.replace("-", "")
-    shown = f"{digits}{letter}{of_power}{str(abs(power)).rjust(len(section.parts[at + 1].text), '0')}"
+    exponent = section.parts[at].text
+    of_power = "-" if power < 0 else exponent[1:].replace("-", "")
+    shown = f"{digits}{exponent[0]}{of_power}{str(abs(power)).rjust(len(section.parts[at + 1].text), '0')}"
     return f"-{shown}" if value < 0 else shown
 
 
