@@ -69,7 +69,8 @@ _DUMPED_LINE = b"\n" + b"x" * 12
 #: What a line of uuencode or a patch begins with.
 _MARKED_LINE = re.compile(rf"\n[Mz:S](?=[ -~]{{60}}|{_HEX}{{11}})")
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
-_BETWEEN, _STEP = 80, 2 * _MIN_ARRAY
+#: A byte takes at least three characters, so that two steps are within the shortest array.
+_BETWEEN, _STEP = 80, 3 * _MIN_ARRAY // 2
 
 
 class _Form(NamedTuple):
