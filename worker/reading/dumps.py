@@ -18,6 +18,8 @@ MIN_CHARS = 1_000
 _MIN_LINES = 6
 #: Bytes of the shortest array. A table of a program has as many as a byte has values, or a few such rows.
 _MIN_ARRAY = 2_048
+#: A byte takes at least three characters, and the last one two.
+_MIN_CHARS_OF_ARRAY = 3 * _MIN_ARRAY - 1
 #: Share of the lines of a dump whose address is that of the line before and its bytes.
 _MIN_COUNTED = 0.7
 #: Bases of addresses.
@@ -69,8 +71,8 @@ _DUMPED_LINE = b"\n" + b"x" * 12
 #: What a line of uuencode or a patch begins with.
 _MARKED_LINE = re.compile(rf"\n[Mz:S](?=[ -~]{{60}}|{_HEX}{{11}})")
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
-#: A byte takes at least three characters, so that two steps are within the shortest array.
-_BETWEEN, _STEP = 80, 3 * _MIN_ARRAY // 2
+#: Two steps are within the shortest array.
+_BETWEEN, _STEP = 80, _MIN_CHARS_OF_ARRAY // 2
 
 
 class _Form(NamedTuple):
@@ -114,6 +116,8 @@ def _array(block: str) -> int:
 
 def _escaped(block: str) -> int:
     """The bytes of escapes that are no text in UTF-8."""
+    if len(block) < _MIN_CHARS_OF_ARRAY:
+        return 0
     data = bytes(int(hexes or octal or percent, 8 if octal else 16) for hexes, octal, percent in _CODE.findall(block))
     return len(data) if len(data) >= _MIN_ARRAY and not _is_text(data) else 0
 
@@ -124,6 +128,8 @@ def _is_text(data: bytes) -> bool:
 
 
 def _separated(block: str) -> int:
+    if len(block) < _MIN_CHARS_OF_ARRAY:
+        return 0
     pairs = re.findall(_HEX + "{2}", block)
     letters = sum(map(str.isalpha, block))
     return len(pairs) if len(pairs) >= _MIN_ARRAY and letters >= _MIN_HEX_LETTERS * 2 * len(pairs) else 0
