@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from schemas.content.metadata import Value, checked_value, usable_metadata
 
@@ -23,6 +24,8 @@ _ENDS = {
     '"""': re.compile(r'\A(?:[^"\\]|\\.|"(?!""))*"""'),
     "'''": re.compile(r"\A(?:[^']|'(?!''))*'''"),
 }
+#: Strings, comments, and the brackets that are in neither.
+_SIGNS = re.compile(r"\"(?:[^\"\\]|\\.?)*(?:\"|$)|'[^']*(?:'|$)|#.*|[\[\]]")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'"
 _QUOTED = re.compile(rf"\A(?:{_STRING})")
@@ -85,7 +88,8 @@ def front_matter(text: str) -> dict[str, Value]:
 
 def _of_toml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
     end: re.Pattern[str] | None = None
-    for line in lines:
+    following = iter(lines)
+    for line in following:
         if end is not None:
             end = None if end.match(line) else end
         elif line.startswith("["):
@@ -94,10 +98,24 @@ def _of_toml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:
         elif entry := _TOML.fullmatch(line):
             rest = entry["rest"].rstrip()
             end = _ENDS.get(rest[:3])
-            if end is None:
+            if rest.startswith("["):
+                yield entry["key"], _flow(_array(rest, following))
+            elif end is None:
                 yield entry["key"], _value(rest)
             elif end.match(rest[3:]):
                 end = None
+
+
+def _array(line: str, following: Iterator[str]) -> str:
+    """An array that begins with a line and may go on in the following ones, on one line; "" if it does not end."""
+    parts, depth = list[str](), 0
+    for each in chain([line], following):
+        signs = [sign[0] for sign in _SIGNS.finditer(each)]
+        depth += signs.count("[") - signs.count("]")
+        parts.append(_SIGNS.sub(lambda sign: "" if sign[0].startswith("#") else sign[0], each).strip())
+        if depth <= 0:
+            return " ".join(filter(None, parts))
+    return ""
 
 
 def _of_yaml(lines: list[str]) -> Iterator[tuple[str, Value | None]]:

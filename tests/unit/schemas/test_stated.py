@@ -41,6 +41,22 @@ def test_keys_of_every_script_are_read(key: str) -> None:
     assert front_matter(f"---\n{key}: x\n---\n") == front_matter(f"+++\n{key} = 'x'\n+++\n") == {key: "x"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('[\n  "a",\n  "b"\n]', ["a", "b"]),
+        ("[ # first ]\n'a', # and [\n\n\"b ] # c\",\n]", ["a", "b ] # c"]),
+        ("[1,\n2] # two", ["1", "2"]),
+        ("[\n]", []),
+        ("[\n[1],\n[2],\n]", None),
+        ('["it\'s",\n"\\"]"]', ["it's", '"]']),
+    ],
+)
+def test_a_list_of_toml_may_have_several_lines(lines: str, expected: list[str] | None) -> None:
+    found = front_matter(f"+++\nk = {lines}\nlast = 'x'\n+++\n")
+    assert (found.get("k"), found["last"]) == (expected, "x")
+
+
 def test_toml_is_read_up_to_its_tables() -> None:
     texts = ('k = """\n', "team = 'x'\n", '\\""" = 1\n', 'more"""\n', "l = '''\nteam = 1\n'''\n", 'm = """a"""\n')
     entries = 'day = 2024-01-01 # c\n  "in = 1",\n"in = 2",\nlist = ["a", "b"]\nin: 1\nlast = "x"\n[table]\nin = 1\n'
@@ -70,6 +86,10 @@ def test_what_is_no_flat_value_is_left_out(line: str) -> None:
         *(
             '+++\nk = """' + "\\" * 60_000,
             "+++\nk = '''" + "''\n" * 20_000,
+            "+++\nk = [" + "\n[" * 30_000,
+            "+++\nk = [\n" + '"\\"' * 30_000,
+            "+++\nk = [" + "'\n" * 30_000,
+            "+++\n" + "k = [\n]\n" * 10_000,
             "k:\n" + "\n" * 60_000,
             "k: a\n\n" * 10_000,
         ),
