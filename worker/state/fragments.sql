@@ -352,6 +352,14 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = coalesce(f.no
 (i.source ->> 'kind' <> 'nodes' OR n.id IS NOT NULL AND (n.acl_class IS NULL OR n.acl_class = ANY (%(classes)s))
     AND split_part(coalesce(f.live_stamp, f.stamp), '-', 2) = (:created)::text)
 
+-- name: is_unused_list
+-- Whether an access list a is of no node. The newest of a project stays: it tells that lists are to be looked at.
+EXISTS (SELECT FROM acl_class l WHERE l.project_id = a.project_id AND l.id > a.id)
+    AND NOT EXISTS (SELECT FROM content_node n WHERE n.project_id = a.project_id AND n.acl_class = a.id)
+    AND NOT EXISTS (
+        SELECT FROM content_node n
+        WHERE n.project_id = a.project_id AND n.own_acl = a.id AND n.acl_class IS NOT NULL)
+
 -- name: created
 -- when a node n was made, in microseconds since 1970: its stamps have it
 (extract(epoch FROM n.created_at) * 1000000)::bigint
@@ -460,6 +468,10 @@ coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
 -- name: is_of_files
 -- whether a chunk c is of a file whose texts may be shown
 (%(files)s::uuid[] IS NULL OR c.file_id = ANY (%(files)s))
+
+-- name: is_shown_summary
+-- whether a summary n may be shown; without `readable`, all may be
+(%(readable)s::text[] IS NULL OR n.key = ANY (%(readable)s))
 
 -- name: hit_columns
 -- what an answer shows of a chunk c of a file f, whose node n may have a URL

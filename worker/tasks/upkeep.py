@@ -16,6 +16,8 @@ from kombu.exceptions import OperationalError
 from schemas.errors import LeaseLost, StoreError
 from worker.app import BULK, SWEEP_INTERVAL_SECONDS, app, send
 from worker.state import open_work
+from worker.state.access import keys
+from worker.state.content import nodes
 from worker.state.index import embedding_cache, leftovers, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -114,7 +116,7 @@ class Upkeep(failures.ShownTask):
 
 @app.task(name="foldex.evict", base=Upkeep, shown_if="evicted")
 def evict() -> Result:
-    """Evict cached vectors beyond the embedding cache's limits."""
+    """Evict cached vectors beyond the embedding cache's limits, and forget ended keys and unused access lists."""
     return failures.contain_upkeep("embedding cache not checked", _evict)
 
 
@@ -125,7 +127,8 @@ def _evict() -> Result:
         log.info("cached vectors evicted", vectors=evicted)
     if more:
         send("foldex.evict", queue=BULK, shown="more of the embedding cache", quiet=True)
-    return {"evicted": evicted, "more": more}
+    forgotten = keys.forget_ended(r.pool) + nodes.forget_unused_lists(r.pool)
+    return {"evicted": evicted, "more": more, "forgotten": forgotten}
 
 
 @app.task(name="foldex.optimize", base=failures.ShownTask)

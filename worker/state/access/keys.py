@@ -29,6 +29,8 @@ _SQL = load("access/keys")
 MAX_KEYS = 1000
 #: How long a key goes on once it is replaced: enough to replace it wherever it is used.
 OVERLAP = timedelta(days=1)
+#: How long a key that expired or was revoked is listed.
+ENDED_KEPT = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,12 @@ def revoke(pool: Pool, key_id: UUID, *, project_id: str | None = None, keep_admi
         if keep_admin and old.state == "valid" and "admin" in old.scopes and not left:
             raise LastAdminKey(LastAdminKey.example)
         return RevokedKey(_returned(connection, "revoke", id=key_id), left, was_revoked=False)
+
+
+def forget_ended(pool: Pool) -> int:
+    """Forget the keys that ended long ago. Returns how many."""
+    with autocommit(pool) as connection:
+        return connection.execute(_SQL["forget_ended"], {"kept": ENDED_KEPT}).rowcount
 
 
 def hashed(key: str) -> bytes:

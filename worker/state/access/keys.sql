@@ -39,3 +39,6 @@ WHERE id = %(id)s
 
 -- name: revoke
 UPDATE api_key SET revoked_at = now() WHERE id = %(id)s RETURNING :key_columns
+
+-- name: forget_ended
+DELETE FROM api_key WHERE least(revoked_at, expires_at) < now() - %(kept)s

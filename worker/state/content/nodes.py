@@ -29,6 +29,9 @@ MAX_ID_PATH = 2_000
 #: Maximum bytes of a node's metadata together with those of its folders, as Postgres shows them: each hit has them.
 MAX_WITH_INHERITED = 32 << 10
 
+#: Projects whose unused access lists are forgotten at a time.
+MAX_PROJECTS = 100
+
 #: Bytes of a value above which its connection is not used again.
 MAX_BUFFER = 1 << 20
 
@@ -251,6 +254,21 @@ def misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
         for (node_id,) in found if repair else ():
             _inherit(connection, project_id, node_id, revokes=True)
     return len(found)
+
+
+def forget_unused_lists(pool: Pool, projects: int = MAX_PROJECTS) -> int:
+    """Forget the access lists that no node has any more, in so many projects. Returns how many."""
+    with autocommit(pool) as connection:
+        found = connection.execute(_SQL["projects_with_unused_lists"], {"limit": projects}).fetchall()
+    return sum(_forget_lists(pool, project_id) for (project_id,) in found)
+
+
+@again_if_locked
+def _forget_lists(pool: Pool, project_id: str) -> int:
+    with pool.connection() as connection:
+        # a change that gives such a list to a node ends before, or begins after
+        index_switch.lock_project(connection, project_id)
+        return connection.execute(_SQL["forget_lists"], {"project_id": project_id}).rowcount
 
 
 def note_sizes(

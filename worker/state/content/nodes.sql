@@ -75,6 +75,12 @@ SELECT DISTINCT project_id FROM acl_class
 WHERE %(tool_id)s::uuid IS NULL OR project_id = (SELECT s.project_id FROM search_tool s WHERE s.id = %(tool_id)s)
 ORDER BY project_id
 
+-- name: projects_with_unused_lists
+SELECT DISTINCT a.project_id FROM acl_class a WHERE :is_unused_list LIMIT %(limit)s
+
+-- name: forget_lists
+DELETE FROM acl_class a WHERE a.project_id = %(project_id)s AND :is_unused_list
+
 -- name: count_nodes
 SELECT count(*) FROM content_node WHERE project_id = %(project_id)s
 
