@@ -17,8 +17,9 @@ from api.indexers.as_seen import as_seen
 from api.indexers.registry import TREE
 from api.routes.indexers import IndexerCalls
 from api.routes.paging import Cursor, Limit, from_cursor, page
-from api.search.text.visibility import visible_files
+from api.search.text.visibility import ids_of, visible_files
 from api.search.tree.answer import find_built_tree
+from api.search.tree.shown_part import shown_part
 from schemas.errors import NoTree
 from schemas.summary_tree import RaptorStatus, TreeNode
 from schemas.tool import Listing
@@ -53,10 +54,10 @@ def list_summaries(
     """
     tree = find_built_tree(resources.pool, UUID(tool_id))
     visible = visible_files(resources.pool, index, disconnect.check)
-    files = None if visible is None else list(visible.ids)
+    shown = shown_part(resources.pool, tree, ids_of(visible))
     after = from_cursor(cursor, int, UUID)
     return page(
-        lambda most: views.page(resources.pool, tree, level=level, parent=parent, files=files, after=after, limit=most),
+        lambda most: views.page(resources.pool, tree, level=level, parent=parent, shown=shown, after=after, limit=most),
         limit,
         _shown_node,
         attrgetter("level", "id"),

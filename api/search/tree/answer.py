@@ -17,6 +17,7 @@ from api.search.query.index_search import Findings, IndexSearch, ignore_step
 from api.search.query.no_hits import stand_in
 from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
 from api.search.tree.forest import Forest, NearSummary
+from api.search.tree.shown_part import shown_part
 from api.search.tree.walks import FoundInTree, LeafHit, collapsed, traversal
 from schemas.errors import Invalid, NoTree
 from schemas.queries.search import Answer, Query, Step
@@ -87,8 +88,9 @@ def _find(tree: Tree, search: IndexSearch) -> Findings:
 
 def _walk(search: IndexSearch, tree: Tree, vectors: Sequence[Vector]) -> FoundInTree:
     pool, query = search.resources.pool, search.request
-    hidden = frozenset() if search.only is None else frozenset(views.hidden_summaries(pool, tree, list(search.only)))
-    forest = Forest(pool, search.store, search.index, tree, vectors, search.filters, hidden)
+    readable = shown_part(pool, tree, search.only).readable
+    shown = None if readable is None else frozenset(readable)
+    forest = Forest(pool, search.store, search.index, tree, vectors, search.filters, shown)
     if query.tree == "collapsed":
         return collapsed(forest, query.top_k, expand=query.expand_to_leaves)
     top = views.top_level(pool, tree)

@@ -33,7 +33,7 @@ class NearSummary:
 class Forest:
     """A tree with its stores, and the vectors of the queries. The nearest of the queries counts.
 
-    The caller may not read `hidden` summaries, given by their keys: there is a hidden text below them.
+    The caller may read only the summaries with the keys `readable`, and all without it.
     """
 
     pool: Pool
@@ -42,7 +42,7 @@ class Forest:
     tree: Tree
     queries: Sequence[Vector]
     filters: ResolvedFilters
-    hidden: frozenset[str] = frozenset()
+    readable: frozenset[str] | None = None
 
     def near_leaves(self, limit: int) -> dict[UUID, float]:
         """Distances of the chunks nearest to the query that pass the filters."""
@@ -62,7 +62,7 @@ class Forest:
         while True:
             distances, is_all = self._nearest(self.index.namespace + TREE, depth, conditions)
             found = self._passing(views.summaries(self.pool, self.tree, ids=list(distances)))
-            found = [node for node in found if not shown or node.key not in self.hidden]
+            found = [node for node in found if not shown or self._is_readable(node)]
             if is_all or len(found) >= limit or depth >= MAX_DEPTH:
                 return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
             depth = min(MAX_DEPTH, 8 * depth)
@@ -74,9 +74,12 @@ class Forest:
         distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
 
-    def readable(self, found: Sequence[NearSummary]) -> list[NearSummary]:
+    def shown(self, found: Sequence[NearSummary]) -> list[NearSummary]:
         """Those that the caller may read: a search walks through others, but shows none."""
-        return [each for each in found if each.node.key not in self.hidden]
+        return [each for each in found if self._is_readable(each.node)]
+
+    def _is_readable(self, node: StoredSummary) -> bool:
+        return self.readable is None or node.key in self.readable
 
     def _passing(self, nodes: Sequence[StoredSummary]) -> Sequence[StoredSummary]:
         if not self.filters.conditions:

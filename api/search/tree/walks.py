@@ -100,7 +100,7 @@ def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: 
         for id_ in below.get(each.node.key, {}).values():
             first.setdefault(id_, each)
     ranked = sorted(distances.items(), key=lambda item: (item[1], str(item[0])))
-    shown = forest.readable(chosen if expand else visited)
+    shown = forest.shown(chosen if expand else visited)
     through = {each.node.key for each in shown} if expand else set[str]()
     leaves = [LeafHit(id_, _score(d), d, first[id_] if first[id_].node.key in through else None) for id_, d in ranked]
     return FoundInTree(leaves, [] if expand else shown)

@@ -40,6 +40,16 @@ class ShownNode:
     paths: list[str]
 
 
+class ShownPart(NamedTuple):
+    """The files whose texts are shown, and the keys of the summaries that are; None: all."""
+
+    files: Sequence[UUID] | None = None
+    readable: Sequence[str] | None = None
+
+
+ALL = ShownPart()
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
     """A summary as a search needs it."""
@@ -127,19 +137,16 @@ def page(
     *,
     level: int | None,
     parent: UUID | None,
-    files: Sequence[UUID] | None = None,
+    shown: ShownPart = ALL,
     after: tuple[int, UUID] | None,
     limit: int,
 ) -> list[ShownNode]:
-    """List nodes from the top down: those of a level, below a parent, or all summaries.
-
-    With `files`, only texts of these files, and summaries of nothing but such texts.
-    """
+    """List what is shown of the nodes from the top down: those of a level, below a parent, or all summaries."""
     keys: list[str] | None = None
-    shown = _ShownPart(files, [] if files is None else hidden_summaries(pool, tree, files))
     if parent is not None:
         above = _node(pool, tree, parent)
-        if above is None or above[2] in shown.hidden or (level is not None and level != above[0] - 1):
+        is_shown = above is not None and (shown.readable is None or above[2] in shown.readable)
+        if above is None or not is_shown or (level is not None and level != above[0] - 1):
             return []
         level, keys = above[0] - 1, above[1]
     after_level, after_id = after or (None, None)
@@ -151,21 +158,11 @@ def page(
     return _shown(pool, tree, rows, shown)
 
 
-def hidden_summaries(pool: Pool, tree: Tree, files: Sequence[UUID]) -> list[str]:
-    """Return the keys of the summaries below which there is a text that none of these files has."""
+def readable_summaries(pool: Pool, tree: Tree, files: Sequence[UUID]) -> list[str]:
+    """Return the keys of the summaries of nothing but texts that these files have."""
     values = {"tree_id": tree.id, "index_id": tree.index_id, "files": files}
     with autocommit(pool) as connection:
-        return [key for (key,) in connection.execute(_SQL["hidden_summaries"], values)]
-
-
-class _ShownPart(NamedTuple):
-    """The files whose texts are shown, None for all, and the keys of the summaries that are not."""
-
-    files: Sequence[UUID] | None = None
-    hidden: Sequence[str] = ()
-
-
-_ALL = _ShownPart()
+        return [key for (key,) in connection.execute(_SQL["readable_summaries"], values)]
 
 
 def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str], str] | None:
@@ -173,7 +170,7 @@ def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str], str] | Non
         return connection.execute(_SQL["node"], {"tree_id": tree.id, "id": id_}).fetchone()
 
 
-def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary], shown: _ShownPart) -> list[ShownNode]:
+def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary], shown: ShownPart) -> list[ShownNode]:
     keys = [row.key for row in rows]
     children = list({child for row in rows for child in row.children})
     parents = _grouped(pool, "parents", tree, keys, shown)
@@ -194,10 +191,10 @@ def _shown(pool: Pool, tree: Tree, rows: Sequence[StoredSummary], shown: _ShownP
 
 def paths(pool: Pool, tree: Tree, keys: Sequence[str], files: Sequence[UUID] | None) -> dict[str, list[str]]:
     """Return the paths of the files below nodes and leaves, by key or hash; None: of all files, else of these."""
-    return _paths(pool, tree, keys, _ShownPart(files))
+    return _paths(pool, tree, keys, ShownPart(files))
 
 
-def _paths(pool: Pool, tree: Tree, keys: Sequence[str], shown: _ShownPart) -> dict[str, list[str]]:
+def _paths(pool: Pool, tree: Tree, keys: Sequence[str], shown: ShownPart) -> dict[str, list[str]]:
     below = leaves_below(pool, tree, keys)
     hashes = {key: below.get(key) or [key] for key in keys}
     distinct = list({hash_ for of_key in hashes.values() for hash_ in of_key})
@@ -212,14 +209,14 @@ def leaves_below(pool: Pool, tree: Tree, keys: Sequence[str]) -> dict[str, list[
     return _grouped(pool, "leaves_below", tree, keys)
 
 
-def _grouped(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: _ShownPart = _ALL) -> dict[str, list[Any]]:
+def _grouped(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: ShownPart = ALL) -> dict[str, list[Any]]:
     grouped: dict[str, list[Any]] = defaultdict(list)
     for key, value in _rows(pool, query, tree, keys, shown):
         grouped[key].append(value)
     return grouped
 
 
-def _rows(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: _ShownPart = _ALL) -> list[tuple[Any, ...]]:
+def _rows(pool: Pool, query: str, tree: Tree, keys: Sequence[str], shown: ShownPart = ALL) -> list[tuple[Any, ...]]:
     if not keys:
         return []
     values = {"tree_id": tree.id, "index_id": tree.index_id, "keys": list(keys), **shown._asdict()}

@@ -41,7 +41,7 @@ SELECT count(*) FROM texts t FULL JOIN leaves l ON l.hash = t.hash WHERE t.hash 
 -- summaries of a level, or below a parent
 SELECT n.id, n.level, n.key, n.text, n.children FROM tree_node n
 WHERE n.tree_id = %(tree_id)s AND n.live AND n.text IS NOT NULL AND (%(level)s::int IS NULL OR n.level = %(level)s)
-  AND (%(keys)s::text[] IS NULL OR n.key = ANY (%(keys)s)) AND NOT n.key = ANY (%(hidden)s::text[])
+  AND (%(keys)s::text[] IS NULL OR n.key = ANY (%(keys)s)) AND :is_shown_summary
   AND (%(after_level)s::int IS NULL OR (-n.level, n.id) > (-%(after_level)s, %(after_id)s::uuid))
 ORDER BY -n.level, n.id LIMIT %(limit)s
 
@@ -62,7 +62,7 @@ ORDER BY d.id LIMIT %(limit)s
 -- name: parents
 SELECT c.child, n.id FROM tree_node n CROSS JOIN unnest(n.children) AS c (child)
 WHERE n.tree_id = %(tree_id)s AND n.live AND n.text IS NOT NULL AND c.child = ANY (%(keys)s)
-  AND NOT n.key = ANY (%(hidden)s::text[])
+  AND :is_shown_summary
 ORDER BY c.child, n.id
 
 -- name: node_ids
@@ -92,8 +92,8 @@ JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0
      AND c.content_hash = h.hash AND c.live AND :is_of_files
 JOIN search_index_file f ON f.id = c.file_id
 
--- name: hidden_summaries
--- those of a text that no chunk of these files has, and what summarises such a summary
+-- name: readable_summaries
+-- all but those of a text that no chunk of these files has, and what summarises such a summary
 WITH RECURSIVE edge AS MATERIALIZED (
     SELECT n.key, c.child FROM tree_node n CROSS JOIN unnest(n.children) AS c (child)
     WHERE n.tree_id = %(tree_id)s AND n.live
@@ -107,7 +107,7 @@ WITH RECURSIVE edge AS MATERIALIZED (
     UNION
     SELECT e.key FROM hidden h JOIN edge e ON e.child = h.key
 )
-SELECT key FROM hidden
+SELECT key FROM edge EXCEPT SELECT key FROM hidden
 
 -- name: summaries
 SELECT id, key, level, text, children FROM tree_node
