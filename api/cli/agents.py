@@ -157,6 +157,7 @@ class _Stack:
             self._foldex = AsyncFoldex(
                 url,
                 self._invocation.key,
+                principals=self._invocation.principals,
                 retries=retries(home),
                 deadline=PATIENCE_SECONDS,
                 trust_env=not is_loopback(url),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
@@ -44,6 +44,13 @@ class Invocation:
     key: str | None
     project: str | None
     as_json: bool = False
+    #: For whom the call is; None: for the key itself.
+    principals: tuple[str, ...] | None = None
+
+
+def named(principals: Sequence[str]) -> tuple[str, ...] | None:
+    """The principals of `--as`; None without it. An empty one alone stands for nobody in particular."""
+    return tuple(filter(None, principals)) if principals else None
 
 
 Verb = Callable[Concatenate[Invocation, P], int]
@@ -57,9 +64,16 @@ def verb(*examples: str, prints: bool = True) -> Callable[[Verb[P]], click.Comma
 
     def made(function: Verb[P]) -> click.Command:
         @wraps(function)
-        def run(server: str | None, key: str | None, project: str | None, as_json: bool = False, **given: Any) -> None:
+        def run(
+            server: str | None,
+            key: str | None,
+            project: str | None,
+            principals: tuple[str, ...],
+            as_json: bool = False,
+            **given: Any,
+        ) -> None:
             try:
-                sys.exit(cast("Any", function)(Invocation(server, key, project, as_json), **given))
+                sys.exit(cast("Any", function)(Invocation(server, key, project, as_json, named(principals)), **given))
             except UnicodeEncodeError as error:
                 # what is printed raises none: an argument could not be sent
                 raise VerbFailed(NOT_UTF_8) from error
@@ -96,10 +110,17 @@ OPTIONS = (
         metavar="ID",
         help="Project to use; default: every project, and `default` for new tools.",
     ),
+    click.option(
+        "--as",
+        "principals",
+        multiple=True,
+        metavar="PRINCIPAL",
+        help="Act for this principal, such as user:ann@example.org; repeatable. AUTH=off ignores it.",
+    ),
 )
 
 #: The names of these options, as verbs receive them.
-COMMON_OPTIONS = frozenset({"server", "key", "project", "as_json"})
+COMMON_OPTIONS = frozenset({"server", "key", "project", "principals", "as_json"})
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 

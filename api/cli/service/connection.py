@@ -43,7 +43,8 @@ class Connection:
     @cached_property
     def foldex(self) -> Foldex:
         """A client, whose library is loaded when it is first needed. Raises `VerbFailed`."""
-        client = partial(load_client(), self.url, self.invocation.key, trust_env=not is_loopback(self.url))
+        key, principals = self.invocation.key, self.invocation.principals
+        client = partial(load_client(), self.url, key, principals=principals, trust_env=not is_loopback(self.url))
         try:
             if self.patience is not None:
                 return client(retries=0, timeout=self.patience, deadline=self.patience)
@@ -56,7 +57,9 @@ class Connection:
         from api.cli.service.local_calls import LocalCalls
 
         timeout = PATIENCE_SECONDS if self.patience is None else self.patience
-        return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
+        # the client library alone knows how principals are sent
+        is_simple = self.is_here and self.invocation.principals is None
+        return LocalCalls(self.url, self.invocation.key, timeout) if is_simple else None
 
     def call_locally(self, method: str, path: str, body: Json | None = None) -> JsonRecord | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success.

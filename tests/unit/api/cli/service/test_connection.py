@@ -160,3 +160,30 @@ def test_a_service_that_is_older_than_the_command_is_to_be_updated(tmp_path: Pat
 def test_a_mistyped_setting_is_no_older_service() -> None:
     told = f"config.wach: {UNKNOWN}"
     assert sentence(Invalid(told), "http://x", None) == told
+
+
+@pytest.mark.parametrize(
+    ("principals", "sent"),
+    [(None, [None]), ((), [""]), (("user:ann", "group:a,b%"), ["user:ann,group:a%2Cb%25"])],
+)
+def test_each_call_names_for_whom_it_is(principals: tuple[str, ...] | None, sent: list[str | None]) -> None:
+    seen: list[str | None] = []
+
+    class Noting(_Empty):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Foldex-Principals"))
+            super().do_GET()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
+        Thread(target=server.serve_forever, args=[0.01]).start()
+        invocation = Invocation(server=None, key=None, project=None, principals=principals)
+        service = Connection(f"http://127.0.0.1:{server.server_port}", None, invocation)
+        try:
+            assert list(service.foldex.tools.list()) == []
+            assert seen == sent
+            # what cannot name them makes no call
+            assert (service.call_locally("GET", "/api/tools/search") is None) is (principals is not None)
+            assert len(seen) == (2 if principals is None else 1)
+        finally:
+            service.close()
+            server.shutdown()
