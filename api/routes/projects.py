@@ -14,6 +14,7 @@ from api.http.bodies import JsonRoute
 from api.http.dependencies import CallerDep, LookupCachesDep, ResourcesDep, needs_space
 from api.http.described_errors import raises
 from api.indexers import chunks, subject_of
+from api.indexers.as_seen import as_seen
 from api.routes.paging import Cursor, Limit, from_cursor, to_cursor
 from schemas.errors import NotFound
 from schemas.status import Status
@@ -55,7 +56,8 @@ def reindex_project(
             if tool.index.index_id not in started:
                 chunks.reindex(resources, tool.tool_id, body or Reindex())
                 started.add(tool.index.index_id)
-            statuses.append(chunks.status(resources, subject_of(tool)))
+            status = chunks.status(resources, subject_of(tool))
+            statuses.append(as_seen(status, caller, may_hide=tool.may_hide))
         if number == limit or time.monotonic() >= until:
             return Listing(items=statuses, next_cursor=_place(tool) if number < len(rows) else None)
     return Listing(items=statuses, next_cursor=None)

@@ -34,8 +34,8 @@ from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
 from api.routes.paging import Cursor, Limit, from_cursor, page
 from api.routes.search.metadata_keys import FilterParameter, selected
-from api.search.text import metadata_filter
 from api.search.text.file_text import file_text
+from api.search.text.metadata_warning import warnings_of
 from api.search.text.visibility import visible_files
 from schemas.content.source import AnySource, NodesSource
 from schemas.errors import (
@@ -46,6 +46,7 @@ from schemas.errors import (
     ModelNotAllowed,
     ModelRefused,
     NotFound,
+    ScopeMissing,
     SourceBusy,
     SourceRefused,
     SourceUnavailable,
@@ -65,6 +66,7 @@ from schemas.tool import (
 from worker import app as queue
 from worker import dispatch
 from worker.resources import Resources
+from worker.state.access import acl
 from worker.state.index import file_lookup, statuses, tools
 from worker.state.index.file_lookup import LiveFile
 from worker.state.index.statuses import TaskOfTool
@@ -116,6 +118,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
     if body.dry_run:
+        _check_counted(resources, caller, body.project_id, source)
         check_derived(resources, body.config)
         expected = chunks.estimate(resources, Subject(body.project_id, source, body.config))
         return JSONResponse(expected.model_dump(mode="json"))
@@ -131,6 +134,21 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     if task_id is not None:
         queue.post_plan(task_id, tool_id)
     return tool_as_seen(existing(tools.get(resources.pool, tool_id)), caller)
+
+
+def _check_counted(resources: Resources, caller: Caller, project_id: str, source: AnySource) -> None:
+    """Raise `ScopeMissing` if an estimate would count files that lists may hide from the caller.
+
+    It does not matter whether they do. Rules hide nothing here: whoever may make tools can make one without.
+    """
+    node_id = source.content_node
+    if caller.sight.is_whole or node_id is None or not acl.may_hide_below(resources.pool, project_id, node_id):
+        return
+    raise ScopeMissing(
+        "An estimate counts all files, and access lists may hide some of these from you; use a key with the scope "
+        "`all_documents`, and name no principals.",
+        scope="all_documents",
+    )
 
 
 @router.get("", openapi_extra=raises(NotFound))
@@ -189,10 +207,12 @@ def get_status(tool_id: ToolId, index: CachedIndexDep, caller: CallerDep, resour
     """Get the progress of the newest task. File and chunk counts describe the present index."""
     task = of_tool(statuses.newest_of_tool, tool_id, caller, resources)
     shown = status_as_seen(caller, task)
-    if caller.sight.is_whole or not task.may_hide:
-        mistyped = metadata_filter.warning_of(resources.pool, index.id, index.metadata)
-        unread = model_choice.warning_of(resources, index, task)
-        shown.warning = " ".join(filter(None, (shown.warning, mistyped, unread))) or None
+    sees_all = caller.sight.is_whole or not task.may_hide
+    # who may change rules is told that they match nothing, whatever it may read
+    if sees_all or "write" in caller.scopes:
+        found = warnings_of(resources.pool, index.id, index.metadata)
+        of_files = (found.mistyped, model_choice.warning_of(resources, index, task)) if sees_all else ()
+        shown.warning = " ".join(filter(None, (shown.warning, *of_files, found.unmatched))) or None
     return shown
 
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import inf
 from operator import ge, gt, le, lt
-from threading import Lock, Thread
 from typing import Any, TypeVar, cast
 from uuid import UUID
-
-import structlog
 
 from api.http.lookup_cache import LookupCache
 from api.search.text.path_pattern import PathPattern, Takes
@@ -53,18 +48,10 @@ MAX_COUNTED_FILES = 100_000
 MAX_COUNTED_VALUES = 10_000
 #: Maximum characters of a listed value.
 MAX_VALUE_CHARACTERS = 1_000
-#: Seconds for which a status waits for a count of values. A longer one is shown in a later status.
-COUNT_SECONDS = 0.2
-#: Indexes of which a process counts values at a time, each with a connection to Postgres.
-MAX_COUNTS = 2
-#: Pause after a long count of an index, as a multiple of its time, and the longest one in seconds.
-PAUSE_SHARE, MAX_PAUSE_SECONDS = 9, 60
 #: Seconds for which a process remembers what filters select, as long as neither values nor files change.
 AT_REST_SECONDS = 300
 #: The size of all that it remembers, in ids. An id takes 100 bytes.
 MAX_AT_REST = 600_000
-
-log = structlog.get_logger()
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -177,7 +164,7 @@ class _Rules:
 
     def __init__(self, view: MetadataView) -> None:
         self._declared = view.declared
-        self._rules = [(_takes(PathPattern("rules.path", rule.path)), rule.set) for rule in view.rules]
+        self._rules = [(takes_of(PathPattern("rules.path", rule.path)), rule.set) for rule in view.rules]
 
     def set_at(self, path: str) -> dict[str, Any]:
         """What the rules set for a file at this path."""
@@ -196,7 +183,7 @@ class _Rules:
         return as_declared(value["stated"], self._declared[key]) if isinstance(value, dict) else value
 
 
-def _takes(pattern: PathPattern) -> Takes:
+def takes_of(pattern: PathPattern) -> Takes:
     """What a pattern selects. Its literal folders are compared first: that is many times faster than the pattern."""
     folder, takes = pattern.folder, pattern.anywhere()
     return (lambda path: path.startswith(folder) and takes(path)) if folder else takes
@@ -285,71 +272,6 @@ def keys_of(
     if is_cut:
         warning += f" Only {MAX_COUNTED_FILES:,} files were counted."
     return MetadataKeys(items=items, warning=warning if mistyped else None, truncated=is_cut)
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """How a tool sees an index's metadata, which is the same if its JSON is."""
-
-    index_id: UUID
-    view_json: str
-    state: MetadataState
-    pool: Pool = field(compare=False)
-    view: MetadataView = field(compare=False)
-
-
-def warning_of(pool: Pool, index_id: UUID, view: MetadataView) -> str | None:
-    """How many files have values of other types than the declared ones; None: none, or a run is open.
-
-    A thread counts them, once for all callers. None as well while it takes longer than `COUNT_SECONDS`.
-    """
-    state = metadata.state(pool, index_id) if view.declared else None
-    if state is None or not state.is_at_rest:
-        return None
-    key = _View(index_id, view.model_dump_json(), state, pool, view)
-    known = _warnings.cached(key)
-    if known is None and (thread := _begin_count(key)) is not None:
-        thread.join(COUNT_SECONDS)
-        known = _warnings.cached(key)
-    return known or None
-
-
-def _begin_count(key: _View) -> Thread | None:
-    """Begin to count, unless this index is being counted or was a moment ago, or several others are being counted."""
-    with _counts_lock:
-        now = time.monotonic()
-        for index_id in [each for each, until in _not_counted_until.items() if until <= now]:
-            del _not_counted_until[index_id]
-        if key.index_id in _not_counted_until or list(_not_counted_until.values()).count(inf) >= MAX_COUNTS:
-            return None
-        thread = Thread(target=_count, args=(key,), name="metadata", daemon=True)
-        thread.start()
-        _not_counted_until[key.index_id] = inf
-        return thread
-
-
-def _count(key: _View) -> None:
-    began = time.monotonic()
-    try:
-        _warnings.get(key)
-    except Exception:  # such as Postgres that restarts: a later status counts again
-        log.warning("the types of metadata could not be counted", index_id=str(key.index_id), exc_info=True)
-    finally:
-        now = time.monotonic()
-        # changes may come one after the other, each with a new state
-        pause = PAUSE_SHARE * (now - began) if now - began > COUNT_SECONDS else 0
-        with _counts_lock:
-            _not_counted_until[key.index_id] = now + min(pause, MAX_PAUSE_SECONDS)
-
-
-def _warning(key: _View) -> str:
-    return keys_of(key.pool, key.index_id, key.view, 0).warning or ""
-
-
-_warnings: LookupCache[_View, str] = LookupCache(_warning, AT_REST_SECONDS)
-#: Until when an index is not counted again, in seconds of the monotonic clock: while it is counted, infinity.
-_not_counted_until: dict[UUID, float] = {}
-_counts_lock = Lock()
 
 
 class _Counts:

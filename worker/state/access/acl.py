@@ -99,6 +99,12 @@ def may_hide(pool: Pool, index_id: UUID) -> bool:
         return is_true(connection, _SQL["may_hide"], {"index_id": index_id})
 
 
+def may_hide_below(pool: Pool, project_id: str, node_id: str) -> bool:
+    """Whether a list holds for a node or any node below it."""
+    with autocommit(pool) as connection:
+        return is_true(connection, _SQL["may_hide_below"], {"project_id": project_id, "node_id": node_id})
+
+
 def visible_nodes(pool: Pool, project_id: str, ids: Collection[str], classes: Collection[int]) -> set[str]:
     """Those of some nodes of a project that are in these classes, or in none."""
     values = {"project_id": project_id, "ids": list(ids), "classes": list(classes)}

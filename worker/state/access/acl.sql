@@ -34,6 +34,11 @@ SELECT EXISTS (SELECT FROM :files_with_lists WHERE i.id = %(index_id)s AND NOT :
 -- name: may_hide
 SELECT EXISTS (SELECT FROM search_index i WHERE i.id = %(index_id)s AND EXISTS (:nodes_with_lists))
 
+-- name: may_hide_below
+SELECT EXISTS (
+    SELECT FROM (SELECT %(project_id)s::text AS project_id, jsonb_build_object('node_id', %(node_id)s::text) AS source) i
+    WHERE EXISTS (:nodes_with_lists))
+
 -- name: visible_nodes
 -- those of some nodes that are in readable classes, or in none
 SELECT id FROM content_node WHERE project_id = %(project_id)s AND id = ANY (%(ids)s)

@@ -17,6 +17,8 @@ from worker.state.queries import load
 
 #: Rows that are held at a time. Each has up to 16 KiB of values, and the ids of its files.
 _BATCH_ROWS = 500
+#: Paths that are held at a time.
+_BATCH_PATHS = 10_000
 
 _SQL = load("search/metadata")
 
@@ -72,6 +74,15 @@ def files_by_values(
         be_patient(connection)
         for columns in cursor.execute(_SQL["files_by_values"], values):
             yield Held(*columns)
+
+
+def paths(pool: Pool, index_id: UUID) -> Iterator[str]:
+    """Yield the paths of the files of an index, in any order."""
+    with pool.connection() as connection, connection.cursor(name="paths") as cursor:
+        cursor.itersize = _BATCH_PATHS
+        be_patient(connection)
+        for (path,) in cursor.execute(_SQL["paths"], {"index_id": index_id}):
+            yield path
 
 
 def stated(pool: Pool, file_ids: Sequence[UUID], sources: Sequence[MetadataSource]) -> dict[UUID, dict[str, object]]:

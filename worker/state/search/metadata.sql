@@ -22,3 +22,6 @@ WHERE i.id = %(index_id)s AND (f.status <> 'removed' OR f.live_chunks > 0)
 
 -- name: stated
 SELECT f.id, :stated_metadata FROM search_index_file f WHERE f.id = ANY (%(files)s)
+
+-- name: paths
+SELECT path FROM search_index_file WHERE index_id = %(index_id)s AND status <> 'removed'

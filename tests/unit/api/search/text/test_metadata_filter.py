@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from api.http.disconnect import CallerLeft, Disconnect
-from api.search.text import metadata_filter
+from api.search.text import metadata_filter, metadata_warning
 from api.search.text.path_pattern import PathPattern
 from schemas.queries.metadata import MAX_RULES, MetadataKind, MetadataRule, MetadataView
 from tests.service import eventually
@@ -198,7 +198,7 @@ def test_statuses_share_a_count_and_wait_for_no_long_one(monkeypatch: pytest.Mon
     files.held = cast("Sequence[Held]", held())
 
     def warning(index: UUID) -> str | None:
-        return metadata_filter.warning_of(POOL, index, MetadataView(declared=KEY))
+        return metadata_warning.warnings_of(POOL, index, MetadataView(declared=KEY)).mistyped
 
     assert [warning(index) for _ in range(9)] == [None] * 9
     # it changes meanwhile, which begins no second count
