@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from api.agents import code, find, manage, search
 from api.agents.tool import AgentTool
 from api.identity.principals import HEADER
 from tests.integration.test_tenants import CALLS
-from tests.integration.twins import CANARY, GROUP, Call, Twin, calls, new_twin, ways
+from tests.integration.twins import CANARY, GROUP, SECRET, Call, Twin, calls, new_twin, ways
 from tests.service import NewService, Service, service
 from worker.settings import LOCAL_LLM, LOCAL_MODEL
 
@@ -91,7 +92,7 @@ def tells(call: Call) -> bool:
 
 def leaks(twin: Twin, text: str) -> list[str]:
     """What of hidden files an answer shows."""
-    return [each for each in (CANARY, "clerks", *twin.secrets) if each in text.lower()]
+    return [each for each in (CANARY, SECRET, "clerks", *twin.secrets) if each in text.lower()]
 
 
 def wrong(both: tuple[Twin, Twin], keys: tuple[str, str], call: Call, number: int) -> str | None:
@@ -175,3 +176,77 @@ def test_who_may_read_all_is_shown_what_others_are_not(
     assert unseen == (OF_NO_FILES | TOTALS if caller else OF_NO_FILES)
     unseen_by_agents = {call.operation for call in AGENTS} - shown(both, key, caller, AGENTS)
     assert unseen_by_agents == AGENTS_OF_NO_FILES | ({"tools/call index_status"} if caller else set())
+
+
+#: Operations that show all nodes, and all folders of tools, to who manages them.
+OF_MANAGERS = {
+    *("list_nodes", "get_node", "get_content", "create_node", "patch_node", "delete_node", "upload_files"),
+    "list_places",
+}
+#: How the calls that change something follow each other: what they show before what they spoil.
+LAST = (
+    "tools/call index_folder",
+    "create_tool",
+    "delete_raptor",
+    "tools/call delete_folder",
+    "delete_tool",
+    "upload_files",
+    "create_node",
+    "patch_node",
+    "delete_node",
+)
+#: What differs while tasks run, and what tells of tools, which all see.
+RUNNING = re.compile(
+    r'\n *"Note: (?:The summary tree|No listed file).*|: (?:pending|indexing|ready)(?=, )'
+    r'|\n *"(status|task|kind|rerun|listing|indexing_status|has_index|expected_\w+|done_\w+|last_\w+|warning'
+    r'|task_id)": .*'
+)
+
+
+def reveals(call: Call) -> bool:
+    """Whether a call would let all see what is hidden."""
+    return call.operation == "patch_node" and "hidden_node" in call.path and "parent_id" in str(call.sent)
+
+
+def in_turn(all_: Iterable[Call]) -> list[Call]:
+    return sorted(all_, key=lambda call: LAST.index(call.operation) if call.operation in LAST else -1)
+
+
+def shown_to_manager(both: tuple[Twin, Twin], keys: tuple[str, str], call: Call, number: int) -> str | None:
+    """What an answer says of the texts of hidden files to who manages all nodes; None if nothing."""
+    (whole, bare), caller = both, CALLERS[number % len(CALLERS)]
+    first, second = whole.ask(call, keys[0], **caller), bare.ask(call, keys[1], **caller)
+    looked_for = (SECRET,) if tells(call) else (SECRET, *whole.secrets)
+    if found := [each for each in looked_for if each in first.text.lower()]:
+        return f"{call}: shows {found}: {first.text[:1500]}"
+    if first.status_code >= 500:
+        return f"{call}: {first.text[:1500]}"
+    if tells(call) or is_mixed(call) or call.operation in OF_MANAGERS:
+        return None
+    texts = [RUNNING.sub("", twin.as_text(answer)) for twin, answer in ((whole, first), (bare, second))]
+    return (
+        None
+        if texts[0] == texts[1]
+        else f"{call}:\n"
+        + "\n".join(difflib.unified_diff(texts[0].splitlines(), texts[1].splitlines(), lineterm="", n=1))
+    )
+
+
+@pytest.fixture(scope="module")
+def managed(running: Service, root: Path) -> tuple[Twin, Twin]:
+    """Two more such projects, which the calls of this test change."""
+    whole, bare = (new_twin(running, root, has_hidden=each) for each in (True, False))
+    return whole, bare
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("scope", ["search", "write", "admin"])
+def test_who_manages_all_reads_no_text_that_is_hidden(
+    managed: tuple[Twin, Twin], document: dict[str, Any], scope: str
+) -> None:
+    """Calls of every scope, by who may change what it may not read."""
+    whole, bare = (twin.key("write" if scope == "search" else scope, "impersonate") for twin in managed)
+    agents = [asked_by_agent("tools/call", name=name, arguments=sent) for name, sent in tool_calls(scope)]
+    asked = [call for call in (*calls(document, scope), *agents) if not reveals(call)]
+    problems = [said for each in numbered(in_turn(asked)) if (said := shown_to_manager(managed, (whole, bare), *each))]
+    assert not problems, f"{len(problems)} of {len(asked)}:\n" + "\n".join(problems)[:8000]

@@ -22,6 +22,8 @@ from tests.integration.test_tenants import filled
 from tests.service import TOOLS, Service, checked, eventually
 
 Json = Any
+#: Is in each text of what is hidden, and nowhere else.
+SECRET = "moonstone"
 #: Is in each text, name and id of what is hidden, in some case, and nowhere else.
 CANARY = "zanzibar"
 #: Only members of it read what is hidden.
@@ -35,14 +37,14 @@ VISIBLE = {
 }
 HIDDEN = {
     # a folder with a list, a file with one of its own, and what is like files that all may see
-    f"cellar/{CANARY}.py": f"from open.ledger import ledger\n\n\ndef {CANARY}_sum(page):\n    return ledger(page)\n",
-    f"cellar/{CANARY}.rb": f"def {CANARY}_rows\n  ledger\nend\n",
-    f"cellar/{CANARY}.md": f"# Tides of {CANARY}\n\nThe ledger of tides at {CANARY} is written by night.\n",
+    f"cellar/{CANARY}.py": f"from open.ledger import ledger\n\n\ndef {CANARY}_sum({SECRET}):\n    return ledger(0)\n",
+    f"cellar/{CANARY}.rb": f"def {CANARY}_rows  # {SECRET}\n  ledger\nend\n",
+    f"cellar/{CANARY}.md": f"# Tides of {CANARY}\n\nThe ledger of tides at {CANARY} is of {SECRET}.\n",
     "cellar/twice.md": VISIBLE["twice.md"],
-    f"cellar/{CANARY}.json": f'{{"{CANARY}": {{"noon": 4}}}}',
-    f"cellar/{CANARY}.html": f'<html lang="sw"><title>{CANARY}</title><body><p>Ledger of {CANARY}.</p></body></html>',
-    f"cellar/{CANARY}.bin": f"\0\1{CANARY}",
-    f"{CANARY}-of-ann.md": f"# Ann\n\nWhat ann wrote about the ledger of {CANARY}.\n",
+    f"cellar/{CANARY}.json": f'{{"{CANARY}": {{"noon": 4, "stone": "{SECRET}"}}}}',
+    f"cellar/{CANARY}.html": f'<html lang="sw"><title>{CANARY}</title><body><p>Ledger of {CANARY} {SECRET}.</p></html>',
+    f"cellar/{CANARY}.bin": f"\0\1{CANARY} {SECRET}",
+    f"{CANARY}-of-ann.md": f"# Ann\n\nWhat ann wrote about the ledger of {CANARY} and {SECRET}.\n",
 }
 TEAM = {"metadata": {"team": "string"}}
 WORDS = ["ledger", CANARY]
@@ -71,7 +73,10 @@ VALUES: dict[str, list[Json]] = {
     "symbol": NAMES,
     "symbols": [[each] for each in NAMES],
     "path": [*PATHS, "**/*.rb", "nowhere", "{place}", "{place}/cellar"],
-    "paths": [["{place}"], ["{place}/cellar"], ["{place}/open"]],
+    "paths": [
+        *([place] for place in ("{place}", "{place}/cellar", "{place}/open", "/top", "/top/open")),
+        *([place] for place in ("/top/cellar", f"/top/{CANARY}-cellar", f"/top/cellar/{CANARY}.md", "/top/nowhere")),
+    ],
     "glob": ["*.py", f"{CANARY}*"],
     "types": [[each] for each in CODE],
     "languages": [[each] for each in CODE],
@@ -86,11 +91,34 @@ VALUES: dict[str, list[Json]] = {
     "folder": ["{tool_id}", None],
     "file": ["open/ledger.py", f"cellar/{CANARY}.md", "{hidden_node}"],
     "text": WORDS,
+    "id": ["{hidden_node}", None],
+    "type": ["text", "folder"],
+    "content": [f"Words of {CANARY}."],
+    "url": ["https://example.org/ledger"],
+    # what is hidden stays so
+    "acl": [[GROUP], [], ["!group:interns"]],
+    "files": [[["files", ["note.md", "# Note\n"]], ["files", [f"cellar/{CANARY}.md", "# Note\n"]]]],
+    "source": [{"kind": "local", "path": "{place}"}, {"kind": "local", "path": "{place}/cellar"}],
+    "config": [{"watch": False}, {"metadata": {"team": "int"}}],
+    "key_id": ["00000000-0000-4000-8000-000000000000"],
+    "scopes": [["search"]],
+    "expires": ["1h"],
+    "overlap": ["1h"],
+    "link": ["none"],
+    "wait_seconds": [30],
 }
-#: Fields that need the scope `write`, or that walk on from an answer.
-LEFT_OUT = {"refresh", "index_missing", "cursor", "fresh", "structured", "check", "rerank", "more", "max_tokens"}
+#: Fields whose values are given as a whole, whatever their schema has.
+WHOLE = {"source", "config", "files", "acl", "content", "scopes"}
+#: Fields that stand in the place of another one.
+INSTEAD = {"queries": "query", "source": "node_id"}
+#: Fields that walk on from an answer, or change nothing of what it may show.
+LEFT_OUT = {"cursor", "fresh", "structured", "check", "rerank", "more", "max_tokens"}
 #: What each call of an operation has if it must have something.
-ALWAYS = {"search_project": {"project_id": "{project_id}", "tool_ids": ["{tool_id}"]}}
+ALWAYS: dict[str, dict[str, Json]] = {
+    "search_project": {"project_id": "{project_id}", "tool_ids": ["{tool_id}"]},
+    "create_tool": {"project_id": "{project_id}", "node_id": "top"},
+    "create_node": {"name": "new", "type": "text", "content": "New."},
+}
 #: What differs between equal projects. Which file paid for a text that another one has too is chance.
 VARYING = {
     "score", "scores", "explain", "confidence", "timings", "created_at", "updated_at", "started_at", "finished_at",
@@ -123,6 +151,10 @@ class Twin:
 
     def ask(self, call: Call, key: str, **headers: str) -> httpx.Response:
         sent = filled(call.sent, dict(self.ids))
+        if "files" in sent.get("data", {}):
+            sent["files"] = [(field, tuple(file)) for field, file in sent["data"].pop("files")]
+            texts = {name: each if isinstance(each, str) else json.dumps(each) for name, each in sent["data"].items()}
+            sent["data"] = texts
         if isinstance(sent.get("params", {}).get("metadata"), dict):
             sent["params"]["metadata"] = json.dumps(sent["params"]["metadata"])
         given = {"Authorization": f"Bearer {key}", **headers, **sent.pop("headers", {})}
@@ -215,14 +247,13 @@ def ways(
     yield least
     for name, schema in asked.items():
         for value in values_of(document, name, schema) if name not in LEFT_OUT else ():
-            if name == "queries":
-                yield {**{key: one for key, one in least.items() if key != "query"}, name: value}
-            else:
-                yield {**least, name: value}
+            yield {**{key: one for key, one in least.items() if key != INSTEAD.get(name)}, name: value}
 
 
 def values_of(document: dict[str, Json], name: str, schema: dict[str, Json]) -> list[Json]:
     """The values of a field that are tried."""
+    if name in WHOLE:
+        return VALUES[name]
     schema = resolved(document, schema)
     options = [resolved(document, each) for each in schema.get("anyOf", [schema])]
     found = list(chain.from_iterable(_of_schema(document, each) for each in options)) or VALUES.get(name, [])
