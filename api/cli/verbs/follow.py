@@ -30,10 +30,10 @@ depth_option = click.option(
 @depth_option
 @yes
 def callers(invocation: Invocation, name: str, path: str, where: tuple[str, ...], depth: int, yes: bool) -> int:
-    """List the definitions below PATH that call NAME, and with --depth those that call them.
+    """List the definitions below PATH that call NAME.
 
-    Each says how sure it is: resolved, likely or by_name. PATH is as for symbols. With --where, only files with this
-    metadata count.
+    With --depth, list those that call them, too. Each says how sure it is: resolved, likely or by_name.
+    PATH is as for symbols. With --where, only files with this metadata count.
     """
     return _calls(invocation, "callers", name, path, where, depth, is_sure=yes)
 
@@ -45,10 +45,10 @@ def callers(invocation: Invocation, name: str, path: str, where: tuple[str, ...]
 @depth_option
 @yes
 def callees(invocation: Invocation, name: str, path: str, where: tuple[str, ...], depth: int, yes: bool) -> int:
-    """List what the definitions called NAME below PATH call, and with --depth what that calls.
+    """List what the definitions of NAME below PATH call.
 
-    Each says how sure it is: resolved, likely or by_name. PATH is as for symbols. With --where, only files with this
-    metadata count.
+    With --depth, list what that calls, too. Each says how sure it is: resolved, likely or by_name.
+    PATH is as for symbols. With --where, only files with this metadata count.
     """
     return _calls(invocation, "callees", name, path, where, depth, is_sure=yes)
 
@@ -84,9 +84,10 @@ def _graph(service: Connection, place: FolderPart, way: str, name: str, where: S
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum of each kind.")
 @yes
 def impact(invocation: Invocation, name: str, path: str, where: tuple[str, ...], limit: int, yes: bool) -> int:
-    """Show what a change of NAME below PATH may affect: definitions, references, tests and other lines.
+    """Show what a change of NAME below PATH may affect.
 
-    PATH is as for symbols. With --where, only files with this metadata count.
+    It shows definitions, references, tests and other lines. PATH is as for symbols. With --where, only files with this
+    metadata count.
     """
     consent = IndexingConsent(path, is_sure=yes)
     with connect(invocation, start_if=consent.before_start) as service:
