@@ -15,6 +15,8 @@ from typing import Any
 
 #: What may follow a repeated text, so that a match fails late.
 ENDS = ["", "\0", "!", " ", "\n", "x", '"']
+#: What follows each run: a character that few classes have, and one that many have.
+RUN_ENDS = ["\0", "!"]
 #: Members of a class that are tried, besides those of the pattern itself.
 CATEGORIES = {
     sre.CATEGORY_DIGIT: "07",
@@ -46,6 +48,21 @@ class Pumps:
             begin = "" if self._chance.random() < 0.4 else self._sample(self._tree)
             begin = begin[: self._chance.randint(0, len(begin))]
             yield begin, self._fragment(number) or "a", self._chance.choice(ENDS)
+
+    def runs(self) -> Iterator[tuple[str, str, str]]:
+        """The same for each repetition without a bound: what stands before it, what it repeats, and an end."""
+        for begin, body in self._unbounded(self._tree):
+            for end in RUN_ENDS:
+                yield begin, self._sample(body) or "a", end
+
+    def _unbounded(self, tree: Any) -> Iterator[tuple[str, Any]]:
+        before = ""
+        for operation, value in tree:
+            if operation in {sre.MAX_REPEAT, sre.MIN_REPEAT} and value[1] is sre.MAXREPEAT:
+                yield before, value[2]
+            for part in _parts(operation, value):
+                yield from ((before + inner, body) for inner, body in self._unbounded(part))
+            before += self._piece(operation, value)
 
     def _fragment(self, number: int) -> str:
         kind = number % 4

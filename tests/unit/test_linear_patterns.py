@@ -115,7 +115,7 @@ def test_no_expression_takes_a_power_of_the_text() -> None:
         pumps = Pumps(expression.pattern, random.Random(f"{SEED} {expression.place}"))
         slow += [
             f"{expression.place}: {expression.pattern.pattern!r} over {text!r}"
-            for text in pumps.texts(TEXTS)
+            for text in [*pumps.texts(TEXTS), *pumps.runs()]
             if is_slow(expression, *text)
         ][:1]
     assert not slow, f"PATTERN_SEED={SEED}: {slow}"
@@ -137,6 +137,21 @@ def test_the_search_finds_slow_expressions(pattern: str, methods: set[str]) -> N
     expression = Expression("here", re.compile(pattern), frozenset(methods))
     texts = Pumps(expression.pattern, random.Random(1)).texts(200)
     assert any(is_slow(expression, *text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "methods"),
+    [
+        (r"(?:const[ \t]+|,[ \t]*\n?[ \t]*)(\w+)[ \t]*=", {"finditer"}),
+        (r"\bexports[ \t]*=[ \t]*(?:class[ \t]+(\w+)|function[ \t]*\*?[ \t]*(\w+)|([^\n;{]{1,200}))", {"finditer"}),
+        (r"^export[ \t]+(?:(?:async[ \t]+)?(?:function[ \t]*\*?|class)[ \t]+(\w+)|(\w+);)", {"finditer"}),
+        (r"a(?:b\w*[\w.]*)c", {"match"}),
+    ],
+)
+def test_two_runs_side_by_side_are_always_found(pattern: str, methods: set[str]) -> None:
+    expression = Expression("here", re.compile(pattern), frozenset(methods))
+    for seed in range(5):
+        assert any(is_slow(expression, *text) for text in Pumps(expression.pattern, random.Random(seed)).runs())
 
 
 def grep(**options: Any) -> Callable[[str], object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from api.search.code.imports import LAYOUTS, Imported, Imports, aliased
 
@@ -19,7 +19,7 @@ _MAX_DOWN, _MAX_UP = 8, 6
 
 _FROM = re.compile(r"^[ \t]*(import|export)\b([^;\"'`()=]{0,600}?)\bfrom\b", re.MULTILINE)
 _REQUIRE = re.compile(
-    r"(?:\b(?:const|let|var|import)[ \t]+|,[ \t]*\n?[ \t]*)(\{[^{}]*\}|\w+)[ \t]*=[ \t]*require[ \t]*\("
+    r"(?:\b(?:const|let|var|import)[ \t]+|,[ \t]*(?:\n[ \t]*)?)(\{[^{}]*\}|\w+)[ \t]*=[ \t]*require[ \t]*\("
 )
 _REEXPORT = re.compile(
     r"\b(?:module[ \t]*\.[ \t]*)?exports(?:[ \t]*\.[ \t]*(\w+))?[ \t]*=[ \t]*require[ \t]*\(|\b__exportStar\(require\("
@@ -32,14 +32,15 @@ _ALL_AS = re.compile(r"\*[ \t]+as[ \t]+(\w+)")
 _LOCAL = re.compile(r"^\s*(?:type\s+)?(\w+)\s*(?:,|$)")
 
 _EXPORT_DEFAULT = re.compile(
-    r"^[ \t]*export[ \t]+default[ \t]+(?:(?:async[ \t]+|abstract[ \t]+)?(?:function[ \t]*\*?|class)[ \t]+(\w+)"
+    r"^[ \t]*export[ \t]+default[ \t]+"
+    r"(?:(?:async[ \t]+|abstract[ \t]+)?(?:function\b(?:[ \t]*\*)?[ \t]*|class[ \t]+)(\w+)"
     r"|(\w+)[ \t]*(?:;|$)|([^\n;{]{1,200}))",
     re.MULTILINE,
 )
 _EXPORT_LIST = re.compile(r"^[ \t]*export[ \t]*(?:type[ \t]*)?\{([^{}]*)\}(?!\s*from\b)", re.MULTILINE)
 _WHOLE = re.compile(
     r"\bmodule[ \t]*\.[ \t]*exports[ \t]*=[ \t]*(?:exports[ \t]*=[ \t]*)?"
-    r"(?:(?:async[ \t]+)?function[ \t]*\*?[ \t]*(\w+)|class[ \t]+(\w+)|(\w+)[ \t]*(?:;|$)|(\{)|([^\n;{]{1,200}))",
+    r"(?:(?:async[ \t]+)?function\b(?:[ \t]*\*)?[ \t]*(\w+)|class[ \t]+(\w+)|(\w+)[ \t]*(?:;|$)|(\{)|([^\n;{]{1,200}))",
     re.MULTILINE,
 )
 #: A variable that is what the module exports, as `var app = module.exports = {}`.
@@ -107,9 +108,11 @@ def _exports(code: str) -> Iterator[tuple[str, str]]:
         yield found[1], found[2]
     for found in _EXPORT_LIST.finditer(code):
         yield from ((alias, name) for name, alias in aliased(found[1]))
+    end = 0
     for found in _WHOLE.finditer(code):
         if found[4]:
-            yield from _entries(code, found.end())
+            # one within another is part of what was read
+            end = (yield from _entries(code, found.end())) if found.end() > end else end
         elif name := found[1] or found[2] or found[3]:
             yield DEFAULT, name
     for found in _WHOLE_HERE.finditer(code):
@@ -119,8 +122,8 @@ def _exports(code: str) -> Iterator[tuple[str, str]]:
             yield DEFAULT, name
 
 
-def _entries(code: str, start: int) -> Iterator[tuple[str, str]]:
-    """The names of an object, each with the name that it holds, up to its closing brace."""
+def _entries(code: str, start: int) -> Generator[tuple[str, str], None, int]:
+    """The names of an object, each with the name that it holds, up to its closing brace. Returns where that is."""
     depth, begin = 0, start
     for found in _BRACKET.finditer(code, start, start + _MAX_OBJECT):
         sign = found[0]
@@ -133,7 +136,8 @@ def _entries(code: str, start: int) -> Iterator[tuple[str, str]]:
                 yield entry[1], entry[2] or entry[1]
             begin = found.end()
         if depth < 0:
-            return
+            return found.end()
+    return start + _MAX_OBJECT
 
 
 def script_paths(module: str, path: str) -> list[str]:
