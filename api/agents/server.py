@@ -69,7 +69,10 @@ def make(access: Open, *, allow_delete: bool, refusal: Refusal = lambda _, __: N
     listed = [(tool.scope, _described(tool)) for tool in tools.values()]
 
     async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[each for scope, each in listed if refusal(context, scope) is None])
+        # other versions of the protocol have no such field
+        hidden = {} if context.protocol_version == tasks.VERSION else {"execution": None}
+        allowed = [each.model_copy(update=hidden) for scope, each in listed if refusal(context, scope) is None]
+        return ListToolsResult(tools=allowed)
 
     async def call_tool(context: Context, asked: CallToolRequestParams) -> CallToolResult:
         tool = tools.get(asked.name)

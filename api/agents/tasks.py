@@ -6,7 +6,7 @@ The id names the tool and the run, and whoever may not see the tool sees no task
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -29,7 +29,7 @@ from mcp_types import (
 from api.agents import manage
 from api.agents.access import CallRefused, ServiceAccess
 from api.agents.protocol_errors import refusing
-from foldex_client import NotFound, Status
+from foldex_client import FoldexError, IndexingFailed, NotFound, Status, WaitTimedOut
 
 #: The protocol that has tasks. Its successor has them no more.
 VERSION = "2025-11-25"
@@ -54,7 +54,7 @@ def offer(server: Server[Any], access: Open, refusal: Refusal) -> None:
     """Let a server run tasks for clients that speak the protocol that has them."""
 
     async def announce_and_start(ctx: Context, call_next: CallNext) -> HandlerResult:
-        if ctx.method == "tools/call" and ctx.protocol_version == VERSION and "task" in (ctx.params or {}):
+        if ctx.method == "tools/call" and ctx.protocol_version == VERSION and _is_task(ctx.params):
             return await _start(ctx, access, refusal)
         result = await call_next(ctx)
         if ctx.method == "initialize" and isinstance(result, dict) and result.get("protocolVersion") == VERSION:
@@ -82,6 +82,11 @@ def offer(server: Server[Any], access: Open, refusal: Refusal) -> None:
     server.add_request_handler("tasks/result", GetTaskPayloadRequestParams, result)
     server.add_request_handler("tasks/cancel", CancelTaskRequestParams, cancel)
     server.add_request_handler("tasks/list", PaginatedRequestParams, listed)
+
+
+def _is_task(params: Mapping[str, Any] | None) -> bool:
+    """Whether a call asks to run as a task. Clients that send all fields send null for what they do not ask."""
+    return (params or {}).get("task") is not None
 
 
 @asynccontextmanager
@@ -133,12 +138,16 @@ async def _run(opened: ServiceAccess, task_id: str) -> Status:
 
 
 async def _result(opened: ServiceAccess, task_id: str) -> Json:
-    """The answer of the call once its run has ended, as if it had waited."""
+    """The answer of the call once its run has ended, as if it had waited. Raises `CallRefused` if it goes on."""
     run = await _run(opened, task_id)
     tool = await opened.foldex.tools.get(run.tool_id)
-    while not run.ended:
-        await manage.ended_run(opened, tool, _silent, "ready", manage.MAX_WAIT_SECONDS)
+    if not run.ended:
+        ended = await manage.ended_run(opened, tool, _silent, "ready", manage.MAX_WAIT_SECONDS)
+        if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
+            raise ended
         run = await _run(opened, task_id)
+    if not run.ended:
+        raise CallRefused(f"The task is still {run.status}{run.done}; ask for its result again.")
     reply = await manage.state(opened, tool, run)
     content = [TextContent(type="text", text=reply.text)]
     answer = CallToolResult(content=content, is_error=_STATES.get(run.status) != "completed")

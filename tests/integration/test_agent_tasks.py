@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from api.agents import manage, tasks
+from api.agents.access import CallRefused, ServiceAccess
+from foldex_client import AsyncFoldex
+from tests import coroutines
 from tests.agents import frozen
 from tests.integration.test_keys import foldex, new_key
 from tests.service import Service, another_api, eventually
@@ -80,6 +85,29 @@ def test_a_call_runs_as_a_task_to_its_end(caller: Caller, root: Path) -> None:
     caller.ask("tasks/result", taskId=again["taskId"])
 
 
+def test_a_task_of_null_is_a_plain_call(caller: Caller, root: Path) -> None:
+    arguments = {"path": str(made(root / "task-null"))}
+    answer = caller.ask("tools/call", name="index_folder", arguments=arguments, task=None)
+    assert "3 of 3 files indexed" in answer["content"][0]["text"]
+
+
+def test_a_result_that_does_not_come_is_refused(running: Service, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that waits for ever would be cut without a word by whatever stands between."""
+    monkeypatch.setattr(manage, "MAX_WAIT_SECONDS", 1)
+
+    async def result(task_id: str) -> object:
+        async with AsyncFoldex(str(running.client.base_url)) as foldex:
+            access = ServiceAccess(foldex, None, str, str, None, str, has_key=False)
+            return await tasks._result(access, task_id)
+
+    caller = Caller(running)
+    with frozen(running):
+        task = caller.index(made(root / "task-open"))["taskId"]
+        with pytest.raises(CallRefused, match="ask for its result again"):
+            coroutines.run(asyncio.wait_for(result(task), 20))
+    caller.ask("tasks/result", taskId=task)
+
+
 def test_a_task_is_cancelled(running: Service, caller: Caller, root: Path) -> None:
     with frozen(running):
         task = caller.index(made(root / "task-cancelled", 20))
@@ -126,6 +154,8 @@ def test_only_the_protocol_that_has_tasks_offers_them(running: Service, caller: 
         "index_folder",
         "refresh",
     }
+    for version in ("2024-11-05", "2025-03-26", "2025-06-18"):
+        assert not any("execution" in tool for tool in Caller(running, version=version).ask("tools/list")["tools"])
 
 
 @pytest.fixture(scope="module")
