@@ -164,8 +164,16 @@ def best(made: Rows, asked: str) -> list[tuple[UUID, int, int, str, str]]:
 
     first = min(map(rank, known), default=None)
     likeliest = [d for d in known if rank(d) == first]
-    thick = [d for d in likeliest if calls(d) != [d["name"]]]
-    chosen = sorted(thick or likeliest, key=lambda d: (made.files.index(d["file_id"]), d["number"]))
+
+    def length(d: dict[str, Any]) -> int:
+        return int(d["end_line"]) - int(d["start_line"])
+
+    thin = [d for d in likeliest if calls(d) == [d["name"]] and length(d) <= symbols._THIN_LINES]
+    longest = max((length(d) for d in likeliest if d not in thin), default=-1)
+    chosen = sorted(
+        (d for d in likeliest if d not in thin or length(d) >= longest),
+        key=lambda d: (made.files.index(d["file_id"]), d["number"]),
+    )
     return [(d["file_id"], d["start_line"], d["end_line"], d["name"], d["kind"]) for d in chosen]
 
 

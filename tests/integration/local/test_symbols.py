@@ -371,3 +371,38 @@ def test_what_leads_to_a_definition_comes_after_it(running: Service, root: Path)
     running.wait(tool)
     found = running.query(tool, "render_page", explain=True)
     assert {hit["file_path"] for hit in found if "definition" in hit["explain"]} == {"pages/api.py", "pages/site.py"}
+
+
+RECURSIVE = {
+    "long.py": """
+def depth_of(node):
+    if node is None:
+        return 0
+    deepest = 0
+    for child in node.children:
+        deepest = deepest + depth_of(child)
+    return deepest
+
+def size_of(node):
+    return 0 if node is None else 1 + size_of(node.next)
+""",
+    "stub.py": """
+def depth_of(node):
+    raise NotImplementedError
+
+def size_of(node):
+    raise NotImplementedError
+""",
+}
+
+
+def test_a_recursive_definition_leads_to_no_stub(running: Service, root: Path) -> None:
+    made = root / "recursive"
+    made.mkdir()
+    for name, text in RECURSIVE.items():
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    for name in ("depth_of", "size_of"):
+        found = running.query(tool, f"where is {name} defined", explain=True)
+        assert {hit["file_path"] for hit in found if "definition" in hit["explain"]} == set(RECURSIVE), name

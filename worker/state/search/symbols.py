@@ -31,7 +31,7 @@ _MAX_NAMED = 50
 MAX_CONSIDERED = 2000
 
 #: Lines after the first one that a definition may have whose only call is one of its own name.
-_THIN_LINES = 20
+_THIN_LINES = 5
 
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000

@@ -62,8 +62,9 @@ ORDER BY f.path, f.id_path, r.file_id, r.line, r.number LIMIT %(limit)s
 
 -- name: named
 -- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before
--- others, because a variable may hold what is defined elsewhere. A definition whose only call is one of its own name is
--- left out if another one is not, as it leads there. The names take turns.
+-- others, because a variable may hold what is defined elsewhere. A short definition whose only call is one of its own name
+-- is left out if a longer one does more, as it leads there. A recursive one looks the same, but is seldom shorter than a
+-- stub. The names take turns.
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
@@ -94,8 +95,10 @@ WITH asked AS (
 )
 SELECT file_id, start_line, end_line, name, kind FROM (
     SELECT d.*, row_number() OVER (PARTITION BY d.place ORDER BY f.path COLLATE "C", f.id_path, d.number) AS turn
-    FROM (SELECT *, bool_and(is_thin) OVER (PARTITION BY place) AS all_thin FROM likeliest) d
-    JOIN search_index_file f ON f.id = d.file_id WHERE d.all_thin OR NOT d.is_thin) d
+    FROM (SELECT *, max(end_line - start_line) FILTER (WHERE NOT is_thin) OVER (PARTITION BY place) AS longest
+          FROM likeliest) d
+    JOIN search_index_file f ON f.id = d.file_id
+    WHERE NOT d.is_thin OR coalesce(d.longest <= d.end_line - d.start_line, true)) d
 ORDER BY turn, place LIMIT %(limit)s
 
 -- name: starting_chunks
