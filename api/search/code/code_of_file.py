@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from api.search.code.imports import Imported, Imports, outermost, read_imports
 from api.search.code.masked import masked
+from api.search.code.own_names import is_bound
 from api.search.code.packages import LANGUAGES, read_package_imports
 from api.search.code.reads import mentions
 from api.search.code.scripts import SCRIPTS, read_scripts
@@ -58,6 +59,7 @@ class CodeOfFile:
     breaks: list[int] = field(init=False)
     imports: Imports = field(init=False)
     _outside: str | None = None
+    _bound: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.code = masked(self.text, self.file.language)
@@ -84,6 +86,12 @@ class CodeOfFile:
             starts = [*(start for start, _ in spans), len(self.code)]
             self._outside = "\n".join(self.code[end:start] for end, start in zip(ends, starts, strict=True))
         return self._outside
+
+    def is_bound_outside(self, name: str) -> bool:
+        """Whether the code outside of functions gives a name to what a function without a name gets."""
+        if name not in self._bound:
+            self._bound[name] = is_bound(self.outside, name)
+        return self._bound[name]
 
     def between(self, first: int, last: int) -> str:
         """The code of some lines."""

@@ -70,6 +70,8 @@ class Meanings(CodeFiles):
         if not found.targets or not _has_locals(code):
             return found
         around = functions_around(code, within)
+        if not any(each.kind in FUNCTIONS for each in around) and code.is_bound_outside(name):
+            return Meaning(found.targets, "by_name")
         scopes = {each.scope for each in found.targets if each.file_id == code.file.id}
         for each in [] if code.inner_import(name, around) else around:
             if each.path in scopes:

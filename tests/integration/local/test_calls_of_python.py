@@ -106,6 +106,10 @@ class Scale:
 def zero(name):
     return name
 
+def unpacked(pair):
+    load, other = pair()
+    return load("d")
+
 def insured(value):
     insured = wrapped(value)
     return insured(value)
@@ -179,7 +183,7 @@ def code(running: Service, root: Path) -> str:
         # a package passes the class on under another name; the module itself makes one
         ("Cart", {"made": RESOLVED, "passed": RESOLVED, "changed": RESOLVED, "default": RESOLVED}),
         ("Cart.__init__", {"made": RESOLVED, "passed": RESOLVED, "changed": RESOLVED, "default": RESOLVED}),
-        ("load", {"loaded": RESOLVED, "again": BY_NAME}),
+        ("load", {"loaded": RESOLVED, "again": BY_NAME, "unpacked": BY_NAME}),
         # a parameter, an import within another function
         ("pack", {"own": BY_NAME, "outer": RESOLVED}),
         ("forge", {"main": LIKELY, "second": LIKELY}),

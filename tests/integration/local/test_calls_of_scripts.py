@@ -83,6 +83,20 @@ Cat.prototype.nap = function () {}
 function purr() {}
 """,
     "plain/two.js": "function start() { greet() }\nfunction still() { purr() }\n",
+    "own/router.js": "export function next() {}\napp.get('/', function (req, next) { next() })\n",
+    "own/items.js": """
+function go() {}
+function unnamed(items) { items.forEach(function (go) { go() }) }
+function caught() { try { x() } catch (go) { go() } }
+function passed() { send(go); return go() }
+module.exports = { go }
+""",
+    "own/typed.ts": """
+export function go() {}
+export function arrow(xs: any[]) { return xs.map((go: Fn) => go()) }
+export function second(f: Fn) { let a = 1, go = f; go() }
+export function nested(x: any) { const { a: { go } } = x; go() }
+""",
     "packages/core/src/index.ts": "export function boot() {}\n",
     "packages/site/src/main.ts": "import { boot } from '@acme/core'\nexport const main = () => boot()\n",
 }
@@ -145,6 +159,15 @@ def test_scripts_that_are_no_modules_share_their_names(running: Service, modules
 
 def test_a_package_of_the_same_repository_is_likely_meant(running: Service, modules: str) -> None:
     assert sure(running, modules, "callers", "boot") == {"main": LIKELY}
+
+
+def test_what_a_function_gets_hides_a_name(running: Service, modules: str) -> None:
+    assert sure(running, modules, "callers", "next") == {"": ("by_name", 1)}
+    found = sure(running, modules, "callers", "go")
+    assert found.pop("passed") == RESOLVED
+    assert {name: confidence for name, (confidence, _) in found.items()} == dict.fromkeys(
+        ("unnamed", "caught", "arrow", "second", "nested"), "by_name"
+    )
 
 
 def test_what_is_passed_on_is_a_reference(running: Service, modules: str) -> None:
