@@ -171,7 +171,8 @@ def _walk(
         nodes = followed
         if not nodes or len(items) > MAX_CALLS:
             break
-    return FoundCalls(list(items.values())[:MAX_CALLS], is_cut or len(items) > MAX_CALLS)
+    is_cut |= meanings.exports.is_cut or len(items) > MAX_CALLS
+    return FoundCalls(list(items.values())[:MAX_CALLS], is_cut)
 
 
 def _caller(meanings: Meanings, edge: Edge) -> _Step:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
+from api.search.code.answers import Answers, remembered
 from api.search.code.code_of_file import CodeOfFile
 from api.search.code.imports import module_paths, package_above
 from api.search.code.scripts import SCRIPTS, script_paths
@@ -33,6 +35,8 @@ class CodeFiles:
         self._outlines: dict[UUID, Sequence[Defined]] = {}
         self._path_of: dict[UUID, str] = {}
         self._left = MAX_BYTES
+        self.remembered: dict[Hashable, Any] = {}
+        self.exports = Answers()
 
     def read(self, ids: Iterable[UUID]) -> None:
         """Read files ahead, with one query for all."""
@@ -99,6 +103,7 @@ class CodeFiles:
         found = _GO_MODULE.search(code.text) if code else None
         return found[1] if found else None
 
+    @remembered
     def module(self, code: CodeOfFile, module: str) -> CodeOfFile | None:
         """The file of a module, as another file imports it; None if the folder has none."""
         is_script = code.file.language in SCRIPTS

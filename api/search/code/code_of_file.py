@@ -46,7 +46,7 @@ class Meaning:
         return Meaning(self.targets, max(self.confidence, confidence, key=CONFIDENCES.index))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CodeOfFile:
     """One file of code as far as it was read: without its text, calls in it are followed by name."""
 
@@ -59,6 +59,7 @@ class CodeOfFile:
     breaks: list[int] = field(init=False)
     imports: Imports = field(init=False)
     _outside: str | None = None
+    _members: dict[tuple[str, str], tuple[Defined, ...]] | None = None
     _bound: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,6 +93,15 @@ class CodeOfFile:
         if name not in self._bound:
             self._bound[name] = is_bound(self.outside, name)
         return self._bound[name]
+
+    def members(self, scope: str, name: str) -> tuple[Defined, ...]:
+        """The definitions of a name directly within a definition."""
+        if self._members is None:
+            self._members = {}
+            for each in self.outline:
+                key = each.scope, each.name
+                self._members[key] = (*self._members.get(key, ()), each)
+        return self._members.get((scope, name), ())
 
     def between(self, first: int, last: int) -> str:
         """The code of some lines."""

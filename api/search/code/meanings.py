@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from api.search.code import script_members
+from api.search.code.answers import remembered
 from api.search.code.code_files import CodeFiles
 from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning
 from api.search.code.elsewhere import may_be
@@ -21,11 +22,10 @@ from api.search.code.packages import LANGUAGES, MEMBERS_FIRST, OWN_WORDS, WITH_B
 from api.search.code.scripts import DEFAULT, SCRIPTS
 from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
 from api.search.code.visible import in_module, is_same_language, visible
-from worker.state.pool import Pool
-from worker.state.search.code_texts import Defined, Only
+from worker.state.search.code_texts import Defined
 
-#: Imports, bases or assignments that are followed one after another.
-MAX_STEPS = 8
+#: Classes that one inherits from, one after another.
+_MAX_LINEAGE = 200
 #: Kinds of definitions that hold what is defined elsewhere.
 _VARIABLES = frozenset({"variable", "constant"})
 _OWN = frozenset({"self", "cls", "this", "Self", "super()", "super", "base"})
@@ -34,10 +34,6 @@ _INHERITED = frozenset({"super()", "super", "base"})
 
 class Meanings(CodeFiles):
     """Finds meanings in the code of one index."""
-
-    def __init__(self, pool: Pool, index_id: UUID, only: Only = None) -> None:
-        super().__init__(pool, index_id, only)
-        self._exports: dict[tuple[UUID, str, bool], Meaning] = {}
 
     def of_call(self, file_id: UUID, line: int, name: str, within: Defined | None) -> list[Meaning]:
         """What each call of a name in a line means, which stand in the definition `within`."""
@@ -55,18 +51,19 @@ class Meanings(CodeFiles):
         own = tuple(each for each in outline if each.name == name and each.kind != "method")
         return Meaning(own, "likely") if own else Meaning(self.named(name), "by_name")
 
+    @remembered
     def _meant(self, code: CodeOfFile, receiver: str | None, name: str, within: Defined | None) -> Meaning:
         if receiver == "":
-            return self._bare(code, name, within, 0)
+            return self._bare(code, name, within)
         if receiver == LITERAL:
             return Meaning((), "resolved")
         if receiver is None:
             return Meaning(self.named(name), "by_name")
         return self._member(code, receiver, name, within)
 
-    def _bare(self, code: CodeOfFile, name: str, within: Defined | None, steps: int) -> Meaning:
+    def _bare(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name as a place in a file sees it, unless a function around the place gives it a value of its own."""
-        found = self._visible(code, name, within, steps)
+        found = self._visible(code, name, within)
         if not found.targets or not _has_locals(code):
             return found
         around = functions_around(code, within)
@@ -76,18 +73,22 @@ class Meanings(CodeFiles):
         for each in [] if code.inner_import(name, around) else around:
             if each.path in scopes:
                 break
-            # the first line of a function of this name defines it
-            lines = code.between(each.start_line + (each.name == name), each.end_line)
-            if each.kind in FUNCTIONS and is_local(lines, each.signature, name):
+            if each.kind in FUNCTIONS and self._is_local(code, each, name):
                 return Meaning(found.targets, "by_name")
         return found
 
-    def _visible(self, code: CodeOfFile, name: str, within: Defined | None, steps: int) -> Meaning:
+    @remembered
+    def _is_local(self, code: CodeOfFile, function: Defined, name: str) -> bool:
+        # the first line of a function of this name defines it
+        lines = code.between(function.start_line + (function.name == name), function.end_line)
+        return is_local(lines, function.signature, name)
+
+    def _visible(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name by the definitions around a place, the file, and its imports."""
         around = within.path if within else ""
         is_script = script_members.is_script(code)
         if inner := code.inner_import(name, functions_around(code, within)):
-            return self.imported(code, inner, steps)
+            return self.imported(code, inner)
         for each in classes_around(code, within) if code.file.language in MEMBERS_FIRST else ():
             found = self._of_class(each, name)
             if found.targets and found.confidence != "by_name":
@@ -104,7 +105,7 @@ class Meanings(CodeFiles):
                 break
             around = around.rpartition("/")[0]
         if is_script or code.file.language == "python":
-            return self._exported(code, name, steps, own=False)
+            return self._exported(code, name, own=False)
         if code.file.language in LANGUAGES:
             return self._of_package(code, name, within)
         named = self.named(name)
@@ -123,45 +124,39 @@ class Meanings(CodeFiles):
         # a class from outside the folder may bring it
         return Meaning(self.named(name), "by_name") if self.named(name) else found
 
-    def _exported(self, code: CodeOfFile, name: str, steps: int, *, own: bool = True) -> Meaning:
+    def _exported(self, code: CodeOfFile, name: str, *, own: bool = True) -> Meaning:
         """What others get from a file by a name; not `own`: what the file itself gets from others."""
         key = (code.file.id, name, own)
-        if key not in self._exports:
-            # what modules pass on to each other in a circle is nothing
-            self._exports[key] = Meaning((), "resolved")
-            self._exports[key] = self._given_by(code, name, steps, own=own)
-        return self._exports[key]
+        return self.exports.of(key, lambda: self._given_by(code, name, own=own), lambda: self.named(name))
 
-    def _given_by(self, code: CodeOfFile, name: str, steps: int, *, own: bool) -> Meaning:
+    def _given_by(self, code: CodeOfFile, name: str, *, own: bool) -> Meaning:
         local = code.imports.exports.get(name, name) if own else name
         defined = [each for each in code.outline if each.name == local and not each.scope] if own else []
         if found := tuple(each for each in defined if script_members.is_given(code, each)):
             # another branch may import it instead
             return Meaning(found, "likely" if local in code.imports.named else "resolved")
-        if steps > MAX_STEPS:
-            return Meaning((), "by_name")
         imported = code.imports.named.get(local)
         if imported is not None:
-            return self._one_of(code, [imported, *code.imports.others.get(local, ())], steps)
+            return self._one_of(code, [imported, *code.imports.others.get(local, ())])
         suggested = Meaning((), "resolved")
         for each in code.imports.everything:
             module = self.module(code, each)
-            meant = self._exported(module, name, steps + 1) if module else self._elsewhere(code, each, name)
+            meant = self._exported(module, name) if module else self._elsewhere(code, each, name)
             if meant.targets and meant.confidence == "resolved":
                 return meant
             suggested = meant if meant.targets else suggested
         is_shared = not own and not code.imports.is_module
         return script_members.shared(self, name) if is_shared else suggested
 
-    def _one_of(self, code: CodeOfFile, choices: Sequence[Imported], steps: int) -> Meaning:
+    def _one_of(self, code: CodeOfFile, choices: Sequence[Imported]) -> Meaning:
         """What is imported, by one branch or another."""
-        found = [self.imported(code, each, steps) for each in choices]
+        found = [self.imported(code, each) for each in choices]
         if len(found) == 1:
             return found[0]
         targets = tuple(dict.fromkeys(target for each in found for target in each.targets))
         return Meaning(targets, "by_name" if all(each.confidence == "by_name" for each in found) else "likely")
 
-    def imported(self, code: CodeOfFile, imported: Imported, steps: int = 0) -> Meaning:
+    def imported(self, code: CodeOfFile, imported: Imported) -> Meaning:
         """What an import of a file means."""
         module = self.module(code, imported.module)
         is_script = script_members.is_script(code)
@@ -174,7 +169,7 @@ class Meanings(CodeFiles):
             # an expression, such as `export default wrapped(Button)`
             found = tuple(d for d in module.outline if d.name in module.imports.wrapped and not d.scope)
             return Meaning(found, "likely" if len(found) == 1 else "by_name")
-        return self._exported(module, name, steps + 1)
+        return self._exported(module, name)
 
     def _elsewhere(self, code: CodeOfFile, module: str, name: str) -> Meaning:
         """What an import means that names no path of the folder: a package whose place is not known, or nothing."""
@@ -212,11 +207,11 @@ class Meanings(CodeFiles):
 
     def _of_module(self, code: CodeOfFile, module: CodeOfFile, receiver: str, name: str) -> Meaning:
         """A member of a module: what it exports, or a member of its default export."""
-        whole = self._exported(module, DEFAULT, 0).targets if script_members.is_script(module) else ()
+        whole = self._exported(module, DEFAULT).targets if script_members.is_script(module) else ()
         for each in whole:
             if held := self._held(each, name):
                 return Meaning(held, "resolved")
-        found = self._exported(module, name, 0)
+        found = self._exported(module, name)
         imported = code.imports.named.get(receiver)
         is_object = bool(whole or module.imports.exports or (imported and imported.name == DEFAULT))
         # an object may get members that are not seen
@@ -266,7 +261,7 @@ class Meanings(CodeFiles):
     def _of_word(self, code: CodeOfFile, head: str, name: str, within: Defined | None) -> Meaning:
         """A member of a class, of what a function returns, or of a variable."""
         called, is_call, _ = head.partition("(")
-        found = self._bare(code, called, within, 0)
+        found = self._bare(code, called, within)
         owner = self._one_class(code, found.targets)
         if owner is not None and (found.confidence != "by_name" or is_call):
             return self._of_class(owner, name).weaker(found.confidence)
@@ -339,7 +334,7 @@ class Meanings(CodeFiles):
 
     def _is_sure(self, code: CodeOfFile, named: str, around: Defined | None) -> bool:
         """Whether the code shows what a name of a class is."""
-        return "." in named or named == "Self" or self._bare(code, named, around, 0).confidence == "resolved"
+        return "." in named or named == "Self" or self._bare(code, named, around).confidence == "resolved"
 
     def _class_of(self, code: CodeOfFile, dotted: str, around: Defined | None, *, calls: bool = True) -> Defined | None:
         """The class that a name is, or with `calls` that a function of that name returns."""
@@ -352,9 +347,9 @@ class Meanings(CodeFiles):
             found = self._member_of(code, ".".join(module), last, around)
         elif module:
             home = self._module_called(code, ".".join(module), around)
-            found = self._exported(home, last, 0).targets if home else ()
+            found = self._exported(home, last).targets if home else ()
         else:
-            found = self._bare(code, last, around, 0).targets
+            found = self._bare(code, last, around).targets
         return self._one_class(code, found) or (self._returned(found) if calls else None)
 
     def _member_of(self, code: CodeOfFile, module: str, last: str, around: Defined | None) -> tuple[Defined, ...]:
@@ -390,7 +385,7 @@ class Meanings(CodeFiles):
         if "." in name:
             # a function may return what is named like itself
             return self._class_of(home, name, functions[0], calls=False)
-        return self._one_class(home, self._bare(home, name, functions[0], 0).targets)
+        return self._one_class(home, self._bare(home, name, functions[0]).targets)
 
     def _base(self, code: CodeOfFile, owner: Defined, base: str) -> list[Defined]:
         """The classes that a base of a class is, of which rows know the last part of its name alone."""
@@ -398,15 +393,16 @@ class Meanings(CodeFiles):
         if MEMBER.search(before):
             receiver = RECEIVER.search(before.rstrip())
             home = self._module_called(code, receiver[1], None) if receiver else None
-            found = self._exported(home, base, 0).targets if home else ()
+            found = self._exported(home, base).targets if home else ()
         else:
-            found = self._bare(code, base, None, 0).targets
+            found = self._bare(code, base, None).targets
         return [each for each in found if each.kind in CLASSES and each != owner]
 
+    @remembered
     def _of_class(self, owner: Defined, name: str, *, skip: bool = False) -> Meaning:
         """A member of a class, its own or inherited. `skip`: only an inherited one."""
         for each, code in self._lineage(owner):
-            own = tuple(d for d in code.outline if d.name == name and d.scope == each.path)
+            own = code.members(each.path, name)
             if not own and code.file.language == "go":
                 own = self._beside(each, code, name)
             if own and not (skip and each == owner):
@@ -432,17 +428,21 @@ class Meanings(CodeFiles):
         """A class and those that it inherits from, each with its file."""
         seen: dict[Defined, None] = {}
         left = [owner]
-        while left:
+        while left and len(seen) < _MAX_LINEAGE:
             each = left.pop(0)
             code = self.file(each.file_id)
             if each in seen or code is None:
                 continue
             seen[each] = None
             yield each, code
-            for base in code.bases.get(each.path, ()):
-                left += self._base(code, each, base)
-            if code.file.language in WITH_PARTS:
-                left += self._parts(each, code)
+            left += self._above(each, code)
+        self.exports.is_cut |= bool(left)
+
+    @remembered
+    def _above(self, owner: Defined, code: CodeOfFile) -> list[Defined]:
+        """The classes that one is made from: its bases and its other parts."""
+        found = [each for base in code.bases.get(owner.path, ()) for each in self._base(code, owner, base)]
+        return found + (self._parts(owner, code) if code.file.language in WITH_PARTS else [])
 
 
 def _has_locals(code: CodeOfFile) -> bool:

@@ -97,6 +97,25 @@ export function arrow(xs: any[]) { return xs.map((go: Fn) => go()) }
 export function second(f: Fn) { let a = 1, go = f; go() }
 export function nested(x: any) { const { a: { go } } = x; go() }
 """,
+    "circle/a.ts": "export * from './b'\n",
+    "circle/b.ts": "export * from './a'\nexport * from './c'\n",
+    "circle/c.ts": "export function round1() {}\nexport function round2() {}\n",
+    "circle/use.ts": """
+import { round1 } from './a'
+import { round2 } from './b'
+export function fromA() { round1() }
+export function fromB() { round2() }
+""",
+    "circle/use_too.ts": """
+import { round1 } from './b'
+import { round2 } from './a'
+export function tooFromB() { round1() }
+export function tooFromA() { round2() }
+""",
+    **{f"far/m{number}.ts": f"export * from './m{number + 1}'\n" for number in range(12)},
+    "far/m12.ts": "export function deep() {}\n",
+    "far/use0.ts": "import { deep } from './m0'\nexport function far() { deep() }\n",
+    "far/use8.ts": "import { deep } from './m8'\nexport function near() { deep() }\n",
     "packages/core/src/index.ts": "export function boot() {}\n",
     "packages/site/src/main.ts": "import { boot } from '@acme/core'\nexport const main = () => boot()\n",
 }
@@ -173,3 +192,17 @@ def test_what_a_function_gets_hides_a_name(running: Service, modules: str) -> No
 def test_what_is_passed_on_is_a_reference(running: Service, modules: str) -> None:
     found = running.get(f"{TOOLS}/{modules}/references", name="small")["items"]
     assert [(each["file_path"], each["start_line"], each["kind"]) for each in found] == [("es/index.ts", 4, "import")]
+
+
+@pytest.mark.parametrize(
+    ("name", "callers"),
+    [
+        ("round1", {"fromA": RESOLVED, "tooFromB": RESOLVED}),
+        ("round2", {"fromB": RESOLVED, "tooFromA": RESOLVED}),
+        ("deep", {"far": ("by_name", 1), "near": RESOLVED}),
+    ],
+)
+def test_modules_that_pass_on_in_a_circle_or_from_afar(
+    running: Service, modules: str, name: str, callers: dict[str, tuple[str, int]]
+) -> None:
+    assert sure(running, modules, "callers", name) == callers
