@@ -57,7 +57,7 @@ def other_names(reader: ImportReader, nodes: Sequence[Defined], names: Iterable[
         for code in codes:
             aliases = _aliases(reader, code, known, wanted, asked)
             found.in_files |= {(code.file.id, alias) for alias in aliases - known}
-            passed_on = set[str]().union(*(_passed_on(code, alias) for alias in aliases)) - known
+            passed_on = _passed_on(code, aliases) - known
             if DEFAULT in passed_on and code.file.id not in read:
                 modules |= set(specifiers(code.file.path))
                 read.add(code.file.id)
@@ -100,9 +100,9 @@ def _aliases(
     return found
 
 
-def _passed_on(code: CodeOfFile, alias: str) -> set[str]:
-    """The names by which others get what a file imports under a name."""
+def _passed_on(code: CodeOfFile, aliases: set[str]) -> set[str]:
+    """The names by which others get what a file imports under some names."""
     imports = code.imports
     if code.file.language not in SCRIPTS:
-        return {alias} & (imports.named.keys() | imports.others.keys())
-    return {alias} & imports.passed_on | {name for name, local in imports.exports.items() if local == alias}
+        return aliases & (imports.named.keys() | imports.others.keys())
+    return aliases & imports.passed_on | {name for name, local in imports.exports.items() if local in aliases}
