@@ -1,4 +1,4 @@
-"""Finds the name of what a syntax node defines, and where its body begins, in any language."""
+"""Finds the name of what a syntax node defines, its comments, and where its body begins, in any language."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ _VALUES = ("value", "right", "type")
 
 #: Go writes a method's type in front of its name: `(s *Server[T])`.
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
+
+#: What a comment has in any of the languages.
+_COMMENT_SIGN = re.compile(r"#|//|/\*")
 
 #: Maximum fields followed to a name. Declarators in made-up code may nest without end.
 _MAX_STEPS = 32
@@ -87,6 +90,26 @@ def body_of(node: Node, fields: NameFields) -> int | None:
         if body is not None:
             return int(body.start_byte)
     return None
+
+
+def comments_of(node: Node, text: str, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The byte spans of a definition's comments in a part of the text, which may begin in what is around it."""
+    # most heads have none
+    if _COMMENT_SIGN.search(text, start, end) is None:
+        return ()
+    while node.start_byte > start and (parent := node.parent) is not None:
+        node = parent
+    spans: list[tuple[int, int]] = []
+    cursor = node.walk()
+    while (here := cursor.node) is not None and here.start_byte < end:
+        if here.type.endswith("comment") and here.start_byte >= start:
+            spans.append((here.start_byte, here.end_byte))
+        elif cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return tuple(spans)
+    return tuple(spans)
 
 
 def _step(node: Node, fields: NameFields) -> Node | None:

@@ -19,7 +19,7 @@ from schemas.content.document import Kind, UseKind
 from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.parse.code import conditions, error_recovery
 from worker.parse.code.columns import Columns, in_characters, reference_columns
-from worker.parse.code.definition_names import NameFields, body_of, name_of
+from worker.parse.code.definition_names import NameFields, body_of, comments_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
 from worker.tokens.tokenizers import Offsets
 
@@ -33,6 +33,8 @@ _MAX_DEPTH = 32
 _MAX_NAME_CHARS = 200
 
 _MAX_SIGNATURE_CHARS = 300
+#: Maximum bytes of a text that are read for a signature.
+_MAX_HEAD_BYTES = 4 * _MAX_SIGNATURE_CHARS
 
 #: Maximum references of one file; any further ones are left out.
 _MAX_REFERENCES = 50_000
@@ -90,7 +92,7 @@ _Analysis = tuple["list[_FoundDefinition]", set[int], Captures]
 
 @dataclass(slots=True)
 class _FoundDefinition:
-    """A definition in byte offsets. Its signature starts at `head`, after decorators.
+    """A definition in byte offsets. Its signature starts at `head`, after decorators, and is without `comments`.
 
     `stated_scope` are the types that its own name states (`Foo::bar`). `parent` is an index, or -1. `path` is its scope
     and its own name.
@@ -106,6 +108,7 @@ class _FoundDefinition:
     scope: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     parent: int = -1
+    comments: tuple[Span, ...] = ()
 
 
 class Syntax(TypedDict):
@@ -314,7 +317,10 @@ def _definitions(text: str, captures: Captures, fields: NameFields, names: set[i
             body = body_of(node, fields)
             if body is None:
                 body = _line_end(text, *span)
-            by_span[span] = _FoundDefinition(start, end, head, min(body, end), kind, name, scope_names)
+            body = min(body, end)
+            found = _FoundDefinition(start, end, head, body, kind, name, scope_names)
+            found.comments = comments_of(node, text, head, min(body, head + _MAX_HEAD_BYTES))
+            by_span[span] = found
     return sorted(sorted(by_span.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
 
 
@@ -411,8 +417,13 @@ def _definition_columns(
 
 
 def _signature(text: str, definition: _FoundDefinition) -> str:
-    """The signature on one line, without the sign that opens the body."""
-    head = _decoded(text[definition.head : min(definition.body, definition.head + 4 * _MAX_SIGNATURE_CHARS)])
+    """The signature on one line, without comments and the sign that opens the body."""
+    parts, start = [], definition.head
+    for comment_start, comment_end in definition.comments:
+        parts.append(text[start:comment_start])
+        start = comment_end
+    parts.append(text[start : min(definition.body, definition.head + _MAX_HEAD_BYTES)])
+    head = _decoded(" ".join(parts))
     return " ".join(head.split())[:_MAX_SIGNATURE_CHARS].removesuffix("{").removesuffix("=>").rstrip(" :")
 
 

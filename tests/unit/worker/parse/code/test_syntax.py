@@ -223,6 +223,38 @@ def test_decorators_belong_to_the_header_and_not_to_the_signature() -> None:
     assert text[f.start_char : f.body_char].startswith("@a.b(1)\n@c\ndef f(x):")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "signature"),
+    [
+        (
+            "a.py",
+            "def f(user, password):  # noqa: ANN001\n    # TODO: limit attempts\n    return 1\n",
+            "def f(user, password)",
+        ),
+        ("a.py", "@a\ndef f(\n    x,  # größe\n    y='#',\n):\n    # b\n    return 1\n", "def f( x, y='#', )"),
+        ("a.py", "class f:  # a class\n    # note\n    x = 1\n", "class f"),
+        (
+            "a.js",
+            "export /* a */ function f(x /* b */, y = '//') // c\n{\n  return 1;\n}\n",
+            "export function f(x , y = '//')",
+        ),
+        ("a.js", "const f = (x) => /* a */ {\n  return 1;\n};\n", "const f = (x)"),
+        ("a.ts", "class f /* a */ { // b\n  x = 1;\n}\n", "class f"),
+        ("a.go", "package a\n\nfunc f(x int /* a */) int { // b\n\treturn x\n}\n", "func f(x int ) int"),
+        ("A.java", "class f // a\n{\n  int x; /* b */\n}\n", "class f"),
+        ("a.rs", "fn f(x: i32) /* a */ -> i32 // b\n{\n    x\n}\n", "fn f(x: i32) -> i32"),
+        ("a.c", "int f(int x, // a\n      int y) /* b */\n{\n  return x;\n}\n", "int f(int x, int y)"),
+        ("a.cpp", "int f(int x) // a\n{\n  return x;\n}\n", "int f(int x)"),
+        ("a.cs", "class f // a\n{\n  int x;\n}\n", "class f"),
+        ("a.rb", "class F # a\n  # b\n  def g\n  end\nend\n", "class F"),
+        ("a.php", "<?php\nfunction f($x) # a\n{ // b\n  return 1;\n}\n", "function f($x)"),
+        ("a.sh", "f() # a\n{\n  echo a # b\n}\n", "f()"),
+    ],
+)
+def test_a_signature_has_no_comments(name: str, text: str, signature: str) -> None:
+    assert signature in [d.signature for d in read(name, text).definitions]
+
+
 def test_places_count_characters() -> None:
     text = '# 😀 é\nNAMES = "字字"\n\ndef größe():\n    return "😀"\n'
     names, f = read("a.py", text).definitions
