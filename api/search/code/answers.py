@@ -49,20 +49,26 @@ class Answers:
     """Remembers answers, but not those that miss something as they were asked for on the way to another one."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Meaning] = {}
+        #: Each with the steps that were followed for it.
+        self._kept: dict[Hashable, tuple[Meaning, int]] = {}
         self._passing: dict[Hashable, _Passing] = {}
         self._open: dict[Hashable, int] = {}
         self._asked = 0
         #: The first open question that an answer depends on.
         self._within = 0
+        #: The most steps that an answer took, from the outermost question.
+        self._deepest = 0
         #: Whether a limit left something out that no answer names.
         self.is_cut = False
 
     def of(self, key: Hashable, find: Callable[[], Meaning], others: Callable[[], tuple[Defined, ...]]) -> Meaning:
         """What `find` answers; within itself nothing, and beyond a limit any of the `others`."""
-        if key in self._kept:
-            return self._kept[key]
         steps = len(self._open)
+        kept, below = self._kept.get(key, (None, 0))
+        # one that a limit would cut from here is asked again: what was asked before must change nothing
+        if kept and (not steps or steps + below <= MAX_STEPS):
+            self._deepest = max(self._deepest, steps + below)
+            return kept
         if key in self._open:
             self._within = min(self._within, self._open[key])
             return Meaning((), "resolved")
@@ -72,6 +78,7 @@ class Answers:
             return known.meaning
         if steps > MAX_STEPS or self._asked >= MAX_FOLLOWED:
             self._within = min([self._within, *self._open.values()])
+            self._deepest = max(self._deepest, steps)
             left = Meaning(others(), "by_name")
             self.is_cut |= not left.targets
             return left
@@ -79,18 +86,20 @@ class Answers:
 
     def _found(self, key: Hashable, find: Callable[[], Meaning], steps: int) -> Meaning:
         self._asked += 1
-        number, before = self._asked, self._within
+        number, before, deepest = self._asked, self._within, self._deepest
         self._open[key] = self._within = number
+        self._deepest = steps
         try:
             meaning = find()
         finally:
             del self._open[key]
         if self._within == number:
-            self._kept[key] = meaning
+            self._kept[key] = meaning, self._deepest - steps
             self._within = before
         else:
             self._passing[key] = _Passing(meaning, steps, self._within)
             self._within = min(before, self._within)
+        self._deepest = max(deepest, self._deepest)
         if not self._open:
             self._passing.clear()
         return meaning

@@ -72,6 +72,7 @@ def test_what_is_too_far_is_known_by_name_whichever_is_asked_first() -> None:
         assert all(each.targets for each in found.values())
         assert not code.exports.is_cut
         answers.append({name: each.confidence for name, each in found.items()})
+    assert answers[0] == answers[1]
     assert answers[0]["a"] == "by_name"
     assert answers[0]["n"] == "resolved"
     code = barrels(names, stars, "z", "f")
