@@ -46,6 +46,16 @@ class Meaning:
         return Meaning(self.targets, max(self.confidence, confidence, key=CONFIDENCES.index))
 
 
+def one_of(meanings: Sequence[Meaning]) -> Meaning:
+    """What one branch or another means; of none, nothing in the folder."""
+    if not meanings:
+        return Meaning((), "resolved")
+    if all(each == meanings[0] for each in meanings):
+        return meanings[0]
+    targets = tuple(dict.fromkeys(target for each in meanings for target in each.targets))
+    return Meaning(targets, "by_name" if all(each.confidence == "by_name" for each in meanings) else "likely")
+
+
 @dataclass(slots=True, eq=False)
 class CodeOfFile:
     """One file of code as far as it was read: without its text, calls in it are followed by name."""
@@ -76,6 +86,11 @@ class CodeOfFile:
         if language in SCRIPTS:
             return read_scripts(self.text, self.code)
         return read_package_imports(self.text, self.code, language) if language in LANGUAGES else Imports()
+
+    @property
+    def has_locals(self) -> bool:
+        """Whether functions of the language hide names by assignments and parameters that are looked for."""
+        return self.file.language == "python" or self.file.language in SCRIPTS
 
     @property
     def outside(self) -> str:

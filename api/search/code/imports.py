@@ -7,15 +7,20 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 #: Folders in which the modules of a folder often lie.
 LAYOUTS = ("", "src", "lib", "python")
+#: What a name may be beside the first, in one branch or another.
+_MAX_BRANCHES = 8
 #: Folders above a file in which its modules are looked for.
 _MAX_ABOVE = 12
 
 _FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^()]*\)|[^\n(]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
 _ALIASED = re.compile(r"^(?:type\s+)?([\w.]+)(?:(?:\s+as\s+|\s*:\s*)(\w+))?$")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,8 @@ class Imports:
     others: dict[str, list[Imported]] = field(default_factory=dict)
     #: Those within functions: where each stands, and the name that it gives.
     inner: list[tuple[int, str, Imported]] = field(default_factory=list)
-    #: What others get by a name, if it has another name in the file.
-    exports: dict[str, str] = field(default_factory=dict)
+    #: What others get by a name, if it has another name in the file: by several if branches export them.
+    exports: dict[str, list[str]] = field(default_factory=dict)
     #: Names that a file of a script gets from others and passes on.
     passed_on: set[str] = field(default_factory=set)
     #: Names in the expression that a script exports by default.
@@ -53,6 +58,24 @@ class Imports:
         yield from ((alias, each) for alias, others in self.others.items() for each in others)
         yield from ((alias, imported) for _, alias, imported in self.inner)
 
+    def choices(self, alias: str) -> list[Imported]:
+        """What a name may be by the imports outside of functions."""
+        return [self.named[alias], *self.others.get(alias, ())] if alias in self.named else []
+
+    def add(self, alias: str, imported: Imported) -> None:
+        """Add what a name is, or what else it may be."""
+        if imported != self.named.setdefault(alias, imported):
+            _add(self.others.setdefault(alias, []), imported)
+
+    def export(self, alias: str, name: str) -> None:
+        """Add a name that others may get by another one."""
+        _add(self.exports.setdefault(alias, []), name)
+
+
+def _add(known: list[_T], more: _T) -> None:
+    if len(known) < _MAX_BRANCHES and more not in known:
+        known.append(more)
+
 
 def read_imports(code: str, functions: Iterable[tuple[int, int]]) -> Imports:
     """Read the imports of a file of Python from its code. `functions` are where each begins and ends in it."""
@@ -60,13 +83,10 @@ def read_imports(code: str, functions: Iterable[tuple[int, int]]) -> Imports:
     spans = outermost(functions)
     for place, alias, imported in sorted(_python(code, imports), key=lambda each: each[0]):
         around = bisect_right(spans, (place, len(code))) - 1
-        known = imports.named.get(alias)
         if around >= 0 and place < spans[around][1]:
             imports.inner.append((place, alias, imported))
-        elif known is None or known == imported:
-            imports.named[alias] = imported
         else:
-            imports.others.setdefault(alias, []).append(imported)
+            imports.add(alias, imported)
     return imports
 
 

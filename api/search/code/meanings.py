@@ -13,7 +13,7 @@ from uuid import UUID
 from api.search.code import script_members
 from api.search.code.answers import remembered
 from api.search.code.code_files import CodeFiles
-from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning
+from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning, one_of
 from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
 from api.search.code.imports import Imported
@@ -64,7 +64,7 @@ class Meanings(CodeFiles):
     def _bare(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name as a place in a file sees it, unless a function around the place gives it a value of its own."""
         found = self._visible(code, name, within)
-        if not found.targets or not _has_locals(code):
+        if not found.targets or not code.has_locals:
             return found
         around = functions_around(code, within)
         if not any(each.kind in FUNCTIONS for each in around) and code.is_bound_outside(name):
@@ -99,8 +99,9 @@ class Meanings(CodeFiles):
             own = [d for d in own if not (is_script and holder_of(d.signature, name))]
             owner = [each for each in code.outline if around and each.path == around]
             if own and not any(each.kind in WITH_MEMBERS for each in owner):
+                found = Meaning(tuple(own), "resolved")
                 is_sure = around or name not in code.imports.named
-                return Meaning(tuple(own), "resolved" if is_sure else "likely")
+                return found if is_sure else one_of([found, self._exported(code, name, own=False)])
             if not around:
                 break
             around = around.rpartition("/")[0]
@@ -130,31 +131,31 @@ class Meanings(CodeFiles):
         return self.exports.of(key, lambda: self._given_by(code, name, own=own), lambda: self.named(name))
 
     def _given_by(self, code: CodeOfFile, name: str, *, own: bool) -> Meaning:
-        local = code.imports.exports.get(name, name) if own else name
+        known = code.imports.exports.get(name, [name]) if own else [name]
+        return one_of([self._given_as(code, name, local, own=own) for local in known])
+
+    def _given_as(self, code: CodeOfFile, name: str, local: str, *, own: bool) -> Meaning:
+        """What others get by a name that is `local` in the file."""
         defined = [each for each in code.outline if each.name == local and not each.scope] if own else []
-        if found := tuple(each for each in defined if script_members.is_given(code, each)):
-            # another branch may import it instead
-            return Meaning(found, "likely" if local in code.imports.named else "resolved")
-        imported = code.imports.named.get(local)
-        if imported is not None:
-            return self._one_of(code, [imported, *code.imports.others.get(local, ())])
-        suggested = Meaning((), "resolved")
+        found = tuple(each for each in defined if script_members.is_given(code, each))
+        choices = [Meaning(found, "resolved")] if found else []
+        # one branch may define what another one imports
+        choices += [self.imported(code, each) for each in code.imports.choices(local)]
+        if choices:
+            return one_of(choices)
+        suggested = [Meaning((), "resolved")]
+        # branches of a script may be one module or another
+        is_branched = DEFAULT in code.imports.others
         for each in code.imports.everything:
             module = self.module(code, each)
             meant = self._exported(module, name) if module else self._elsewhere(code, each, name)
-            if meant.targets and meant.confidence == "resolved":
+            if meant.targets and meant.confidence == "resolved" and not is_branched:
                 return meant
-            suggested = meant if meant.targets else suggested
+            suggested += [meant] if meant.targets else []
         is_shared = not own and not code.imports.is_module
-        return script_members.shared(self, name) if is_shared else suggested
-
-    def _one_of(self, code: CodeOfFile, choices: Sequence[Imported]) -> Meaning:
-        """What is imported, by one branch or another."""
-        found = [self.imported(code, each) for each in choices]
-        if len(found) == 1:
-            return found[0]
-        targets = tuple(dict.fromkeys(target for each in found for target in each.targets))
-        return Meaning(targets, "by_name" if all(each.confidence == "by_name" for each in found) else "likely")
+        return (
+            script_members.shared(self, name) if is_shared else one_of(suggested[1:] if is_branched else suggested[-1:])
+        )
 
     def imported(self, code: CodeOfFile, imported: Imported) -> Meaning:
         """What an import of a file means."""
@@ -200,20 +201,21 @@ class Meanings(CodeFiles):
             is_variable = is_value and receiver.isidentifier()
             way = self._of_variable if is_variable else self._qualified
             return way(code, receiver, name, within)
-        module = self._module_called(code, receiver, within)
-        if module is not None:
-            return self._of_module(code, module, receiver, name)
+        modules = self._modules_called(code, receiver, within)
+        if any(modules):
+            return one_of([self._of_module(code, each, receiver, name) for each in modules])
         return Meaning(self.named(name), "by_name") if rest else self._of_word(code, head, name, within)
 
-    def _of_module(self, code: CodeOfFile, module: CodeOfFile, receiver: str, name: str) -> Meaning:
-        """A member of a module: what it exports, or a member of its default export."""
-        whole = self._exported(module, DEFAULT).targets if script_members.is_script(module) else ()
-        for each in whole:
-            if held := self._held(each, name):
-                return Meaning(held, "resolved")
+    def _of_module(self, code: CodeOfFile, module: CodeOfFile | None, receiver: str, name: str) -> Meaning:
+        """A member of a module: what it exports, or a member of its default export. None: one outside the folder."""
+        if module is None:
+            return Meaning((), "resolved")
+        whole = self._exported(module, DEFAULT) if script_members.is_script(module) else Meaning((), "resolved")
+        if held := [own for each in whole.targets if (own := self._held(each, name))]:
+            return one_of([Meaning(each, whole.confidence) for each in held])
         found = self._exported(module, name)
         imported = code.imports.named.get(receiver)
-        is_object = bool(whole or module.imports.exports or (imported and imported.name == DEFAULT))
+        is_object = bool(whole.targets or module.imports.exports or (imported and imported.name == DEFAULT))
         # an object may get members that are not seen
         return Meaning(self.named(name), "by_name") if is_object and not found.targets else found
 
@@ -279,12 +281,14 @@ class Meanings(CodeFiles):
             return self._of_given(home, home.outside, found.targets[0].name, name, None).weaker(found.confidence)
         return self._of_variable(code, head, name, within)
 
-    def _module_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> CodeOfFile | None:
-        """The module that a receiver is: `a`, or `a.b` if `a` is imported."""
+    def _modules_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> list[CodeOfFile | None]:
+        """The modules that a receiver may be, by branches: `a`, or `a.b` if `a` is imported."""
         head, _, rest = receiver.partition(".")
-        imported = code.inner_import(head, functions_around(code, within)) or code.imports.named.get(head)
-        if imported is None or "(" in receiver:
-            return None
+        inner = code.inner_import(head, functions_around(code, within))
+        choices = [inner] if inner else code.imports.choices(head)
+        return [self._module_called(code, each, rest) for each in choices] if "(" not in receiver else []
+
+    def _module_called(self, code: CodeOfFile, imported: Imported, rest: str) -> CodeOfFile | None:
         dotted = ".".join(filter(None, (imported.module.rstrip("."), imported.name, rest)))
         dotted = "." * (len(imported.module) - len(imported.module.lstrip("."))) + dotted.lstrip(".")
         if code.file.language in SCRIPTS:
@@ -305,7 +309,7 @@ class Meanings(CodeFiles):
         for around in functions_around(code, within):
             lines = code.between(around.start_line, around.end_line)
             is_own = any(True for _ in given(lines, variable, code.file.language))
-            if is_own or (_has_locals(code) and is_local(lines, around.signature, variable)):
+            if is_own or (code.has_locals and is_local(lines, around.signature, variable)):
                 return self._of_given(code, lines, variable, name, around)
         return self._of_given(code, code.outside, variable, name, None)
 
@@ -346,8 +350,8 @@ class Meanings(CodeFiles):
         if module and code.file.language in LANGUAGES:
             found = self._member_of(code, ".".join(module), last, around)
         elif module:
-            home = self._module_called(code, ".".join(module), around)
-            found = self._exported(home, last).targets if home else ()
+            homes = filter(None, self._modules_called(code, ".".join(module), around))
+            found = tuple(target for home in homes for target in self._exported(home, last).targets)
         else:
             found = self._bare(code, last, around).targets
         return self._one_class(code, found) or (self._returned(found) if calls else None)
@@ -392,8 +396,8 @@ class Meanings(CodeFiles):
         before = text_before(code, owner, base)
         if MEMBER.search(before):
             receiver = RECEIVER.search(before.rstrip())
-            home = self._module_called(code, receiver[1], None) if receiver else None
-            found = self._exported(home, base).targets if home else ()
+            homes = filter(None, self._modules_called(code, receiver[1], None) if receiver else ())
+            found = tuple(target for home in homes for target in self._exported(home, base).targets)
         else:
             found = self._bare(code, base, None).targets
         return [each for each in found if each.kind in CLASSES and each != owner]
@@ -407,7 +411,7 @@ class Meanings(CodeFiles):
                 own = self._beside(each, code, name)
             if own and not (skip and each == owner):
                 # elsewhere only its name tells what a base is
-                is_seen = each.path == owner.path or code.file.language in LANGUAGES or _has_locals(code)
+                is_seen = each.path == owner.path or code.file.language in LANGUAGES or code.has_locals
                 return Meaning(own, "resolved" if is_seen else "likely")
         # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
         others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")
@@ -443,8 +447,3 @@ class Meanings(CodeFiles):
         """The classes that one is made from: its bases and its other parts."""
         found = [each for base in code.bases.get(owner.path, ()) for each in self._base(code, owner, base)]
         return found + (self._parts(owner, code) if code.file.language in WITH_PARTS else [])
-
-
-def _has_locals(code: CodeOfFile) -> bool:
-    """Whether functions of a language hide names by assignments and parameters that are looked for."""
-    return code.file.language == "python" or script_members.is_script(code)

@@ -74,7 +74,7 @@ def _exported_names(reader: ImportReader, nodes: Sequence[Defined]) -> set[str]:
     for node in nodes:
         code = reader.file(node.file_id)
         if code is not None and not node.scope:
-            found |= {alias for alias, name in code.imports.exports.items() if name == node.name}
+            found |= {alias for alias, names in code.imports.exports.items() if node.name in names}
     return found - {DEFAULT}
 
 
@@ -83,7 +83,7 @@ def _modules_of_default(reader: ImportReader, node: Defined) -> list[str]:
     code = reader.file(node.file_id)
     if code is None or code.file.language not in SCRIPTS or node.scope:
         return []
-    is_default = code.imports.exports.get(DEFAULT) == node.name or node.name in code.imports.wrapped
+    is_default = node.name in code.imports.exports.get(DEFAULT, ()) or node.name in code.imports.wrapped
     return specifiers(code.file.path) if is_default else []
 
 
@@ -105,4 +105,4 @@ def _passed_on(code: CodeOfFile, aliases: set[str]) -> set[str]:
     imports = code.imports
     if code.file.language not in SCRIPTS:
         return aliases & (imports.named.keys() | imports.others.keys())
-    return aliases & imports.passed_on | {name for name, local in imports.exports.items() if local in aliases}
+    return aliases & imports.passed_on | {name for name, known in imports.exports.items() if aliases & {*known}}

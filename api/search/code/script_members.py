@@ -32,7 +32,7 @@ def is_script(code: CodeOfFile | None) -> bool:
 def is_given(code: CodeOfFile, defined: Defined) -> bool:
     """Whether others get a definition of a file by its name, though the file may assign it to something."""
     holder = holder_of(defined.signature, defined.name) if is_script(code) else None
-    return holder in {None, "exports", "module.exports", code.imports.exports.get(DEFAULT)}
+    return holder in {None, "exports", "module.exports", *code.imports.exports.get(DEFAULT, ())}
 
 
 def held(reader: ScriptReader, owner: Defined, name: str) -> tuple[Defined, ...]:

@@ -65,22 +65,31 @@ def read_scripts(text: str, code: str) -> Imports:
     for found in _FROM.finditer(code):
         if module := _MODULE.match(text, found.end()):
             named = _clause(found[2], module[1], DEFAULT, imports)
-            imports.named |= named
+            _add(imports, named)
             imports.passed_on |= {*named} if found[1] == "export" else set()
     for found in _REQUIRE.finditer(code):
         if required := _required(text, code, found.end()):
-            imports.named |= _clause(found[1], required.module, required.name, imports)
+            _add(imports, _clause(found[1], required.module, required.name, imports))
     for found in _REEXPORT.finditer(code):
         if required := _required(text, code, found.end()):
-            imports.named[found[1] or DEFAULT] = required
+            imports.add(found[1] or DEFAULT, required)
             imports.passed_on.add(found[1] or DEFAULT)
             imports.everything += [] if found[1] or required.name else [required.module]
-    imports.exports |= dict(_exports(code))
+    for alias, name in _exports(code):
+        imports.export(alias, name)
+    for alias in imports.passed_on & imports.exports.keys():
+        # one branch defines what another one requires
+        imports.export(alias, alias)
     for found in [*_EXPORT_DEFAULT.finditer(code), *_WHOLE.finditer(code)]:
         # an expression, such as `wrapped(Button)`
         imports.wrapped |= set(_WORD.findall(found[found.re.groups] or ""))
     imports.is_module = bool(imports.named or imports.everything or _IS_MODULE.search(code))
     return imports
+
+
+def _add(imports: Imports, named: dict[str, Imported]) -> None:
+    for alias, imported in named.items():
+        imports.add(alias, imported)
 
 
 def _required(text: str, code: str, start: int) -> Imported | None:
@@ -104,6 +113,7 @@ def _clause(clause: str, module: str, whole: str | None, imports: Imports) -> di
 
 def _exports(code: str) -> Iterator[tuple[str, str]]:
     """The names that others get from a file, each with its name there, as far as they may differ."""
+    here = [found[1] for found in _WHOLE_HERE.finditer(code)]
     for found in _EXPORTED.finditer(code):
         yield found[1], found[2]
     for found in _EXPORT_LIST.finditer(code):
@@ -113,10 +123,9 @@ def _exports(code: str) -> Iterator[tuple[str, str]]:
         if found[4]:
             # one within another is part of what was read
             end = (yield from _entries(code, found.end())) if found.end() > end else end
-        elif name := found[1] or found[2] or found[3]:
+        elif (name := found[1] or found[2] or found[3]) and not here:
             yield DEFAULT, name
-    for found in _WHOLE_HERE.finditer(code):
-        yield DEFAULT, found[1]
+    yield from ((DEFAULT, name) for name in here)
     for found in _EXPORT_DEFAULT.finditer(code):
         if name := found[1] or found[2]:
             yield DEFAULT, name

@@ -52,8 +52,23 @@ except ImportError:
     def cert_path(text):
         return text
 """,
-    "shop/fast.py": "def sign(text):\n    return text\n",
+    "shop/fast.py": "def sign(text):\n    return text\n\ndef rapid(text):\n    return text\n",
     "shop/slow.py": "def sign(text):\n    return text\n",
+    "shop/quick.py": """
+try:
+    from .fast import rapid
+    from . import fast as way
+except ImportError:
+    from . import slow as way
+    def rapid(text):
+        return text
+
+def hurried():
+    return rapid("a")
+
+def on_its_way():
+    return way.sign("b")
+""",
     "shop/signed.py": """
 try:
     from .fast import sign
@@ -186,6 +201,8 @@ def code(running: Service, root: Path) -> str:
         ("load", {"loaded": RESOLVED, "again": BY_NAME, "unpacked": BY_NAME}),
         # a parameter, an import within another function
         ("pack", {"own": BY_NAME, "outer": RESOLVED}),
+        ("rapid", {"hurried": ("likely", 2)}),
+        ("sign", {"signed": ("likely", 2), "on_its_way": ("likely", 2)}),
         ("forge", {"main": LIKELY, "second": LIKELY}),
         # a variable with the name of its function, a function that another branch imports
         ("insured", {"insured": BY_NAME}),

@@ -116,6 +116,37 @@ export function tooFromA() { round2() }
     "far/m12.ts": "export function deep() {}\n",
     "far/use0.ts": "import { deep } from './m0'\nexport function far() { deep() }\n",
     "far/use8.ts": "import { deep } from './m8'\nexport function near() { deep() }\n",
+    "branch/index.js": """
+if (process.env.X) {
+  module.exports = require('./prod')
+} else {
+  module.exports = require('./dev')
+}
+""",
+    "branch/prod.js": "function begin() {}\nmodule.exports = begin\nmodule.exports.log = function log() {}\n",
+    "branch/dev.js": "function commence() {}\nmodule.exports = commence\nmodule.exports.log = function log() {}\n",
+    "branch/mixed.js": "function halt() {}\nif (x) module.exports = halt\nelse module.exports = require('./prod')\n",
+    "branch/runs.js": "function one() {}\nfunction two() {}\nif (x) exports.run = one\nelse exports.run = two\n",
+    "branch/wide.js": "exports.part = function () {}\n",
+    "branch/tall.js": "exports.part = function () {}\n",
+    "branch/use.js": """
+const begun = require('./index')
+const mixed = require('./mixed')
+const { run } = require('./runs')
+const { log } = require('./index')
+function branched() { begun() }
+function eitherOne() { mixed() }
+function ran() { run() }
+function logged() { log() }
+""",
+    "branch/inner.js": """
+function inWide() { const part = require('./wide').part; part() }
+function inTall() { const part = require('./tall').part; part() }
+""",
+    "branch/members.js": """
+function ofWide() { const x = require('./wide'); x.part() }
+function ofTall() { const x = require('./tall'); x.part() }
+""",
     "packages/core/src/index.ts": "export function boot() {}\n",
     "packages/site/src/main.ts": "import { boot } from '@acme/core'\nexport const main = () => boot()\n",
 }
@@ -178,6 +209,27 @@ def test_scripts_that_are_no_modules_share_their_names(running: Service, modules
 
 def test_a_package_of_the_same_repository_is_likely_meant(running: Service, modules: str) -> None:
     assert sure(running, modules, "callers", "boot") == {"main": LIKELY}
+
+
+@pytest.mark.parametrize(
+    ("name", "callers"),
+    [
+        ("begin", {"branched": ("likely", 2), "eitherOne": ("likely", 2)}),
+        ("commence", {"branched": ("likely", 2)}),
+        ("halt", {"eitherOne": ("likely", 2)}),
+        ("log", {"logged": ("likely", 2)}),
+        ("one", {"ran": ("likely", 2)}),
+        ("two", {"ran": ("likely", 2)}),
+        (
+            "part",
+            {"inWide": ("by_name", 2), "inTall": ("by_name", 2), "ofWide": ("likely", 2), "ofTall": ("likely", 2)},
+        ),
+    ],
+)
+def test_branches_may_mean_one_or_another(
+    running: Service, modules: str, name: str, callers: dict[str, tuple[str, int]]
+) -> None:
+    assert sure(running, modules, "callers", name) == callers
 
 
 def test_what_a_function_gets_hides_a_name(running: Service, modules: str) -> None:

@@ -42,7 +42,7 @@ def test_the_time_is_linear_in_the_text(begin: str, part: str, end: str) -> None
     ],
 )
 def test_what_a_script_exports(code: str, exports: dict[str, str]) -> None:
-    assert read_scripts(code, code).exports == exports
+    assert read_scripts(code, code).exports == {alias: [name] for alias, name in exports.items()}
 
 
 def test_what_follows_a_comma_is_required_too() -> None:
