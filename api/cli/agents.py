@@ -180,7 +180,7 @@ class _Stack:
             path_of=_path_of if is_here else str,
             resolved=real if is_here else str,
             here=str(Path.cwd()) if is_here else None,
-            sentence=partial(_sentence, url=self._url, home=self._home),
+            sentence=partial(_sentence, url=self._url, home=self._home, has_key=self._invocation.key is not None),
             has_key=self._invocation.key is not None,
         )
 
@@ -194,7 +194,7 @@ def _path_of(word: str) -> str:
     return "" if is_name(word) and not os.path.exists(path) else path  # noqa: PTH110 - strings as they are
 
 
-def _sentence(error: FoldexError, url: str, home: Path | None) -> str:
+def _sentence(error: FoldexError, url: str, home: Path | None, *, has_key: bool) -> str:
     if isinstance(error, SourceRefused) and is_loopback(url):
         return f"{error.detail} Its owner permits it with `foldex index FOLDER`, or with `foldex mcp FOLDER`."
-    return sentence(error, url, home)
+    return sentence(error, url, home, has_key=has_key)

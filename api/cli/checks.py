@@ -11,7 +11,7 @@ from api.agents.folders import BUCKET, root_of
 from api.cli import hosts
 from api.cli.check_outcome import CheckOutcome
 from api.cli.invocation import Invocation, VerbFailed
-from api.cli.service.connection import Connection, connect, sentence
+from api.cli.service.connection import Connection, connect
 from api.cli.service.tool_lookup import states_of, tools_of
 from api.cli.terminal.output import counts
 from api.stack.record import environment, installation_home
@@ -68,7 +68,7 @@ def readiness(service: Connection) -> Iterator[CheckOutcome]:
     try:
         ready = service.foldex.ready()
     except FoldexError as error:
-        yield CheckOutcome("database", False, sentence(error, service.url, service.home))
+        yield CheckOutcome("database", False, service.sentence(error))
         return
     yield CheckOutcome("database", True, "answers")
     # a check of its own tells more about the hosts
@@ -121,7 +121,7 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[CheckOutcome]:
         try:
             service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
         except FoldexError as error:
-            yield CheckOutcome(f"model {model}", False, sentence(error, service.url, service.home))
+            yield CheckOutcome(f"model {model}", False, service.sentence(error))
         else:
             yield CheckOutcome(f"model {model}", True, "answers")
 

@@ -82,6 +82,9 @@ def list_keys(project_id: str | None, as_json: bool) -> None:
         used = f"used {_minute(key.last_used_at)}" if key.last_used_at else "not used"
         parts = (str(key.id), key.project_id, _state(key), f"{key.created_at:%Y-%m-%d}", ",".join(key.scopes), used)
         click.echo(output.clean("  ".join((*parts, key.name))))
+    if not (found or as_json):
+        whose = "No project has a key" if project_id is None else f"Project {project_id} has no key"
+        output.note(f"{whose}; `foldex keys create` makes one.")
 
 
 @keys.command("rotate")

@@ -27,6 +27,20 @@ from worker.state.index.tools import Index, NewIndex
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.stores import too_large
 
+#: Fields of a config that lead to no other index. What holds of `metadata_from` is not for sidecars.
+KEEP_INDEX = frozenset(
+    {
+        "metadata",
+        "metadata_from",
+        "rules",
+        "max_cost_tokens",
+        "auto_reindex",
+        "watch",
+        "every",
+        "url_template",
+        "raptor",
+    }
+)
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
 
@@ -102,9 +116,8 @@ def index_for(
     Raises `Invalid`, `SourceError`, `ModelNotAllowed`, `ModelRefused` and `EmbeddingUnavailable`.
     """
     settings = resources.settings
-    _check_following(source, config, has_event_queue=settings.s3_events_queue_url is not None)
+    check_kept(source, config, resources)
     _check_bounds(config)
-    check_rules(config.metadata_view)
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     choice = chosen_model(resources, project_id, source, config)
@@ -137,6 +150,21 @@ def index_for(
         text_key=text_key,
     )
     return new_index, target.name
+
+
+def keeps_index(config: ToolConfig, before: ToolConfig) -> bool:
+    """Whether a changed config needs no other index, so that the source need not be read."""
+
+    def of_index(each: ToolConfig) -> tuple[object, ...]:
+        return each.model_dump(exclude={*KEEP_INDEX}), "sidecars" in each.metadata_from
+
+    return of_index(config) == of_index(before)
+
+
+def check_kept(source: AnySource, config: ToolConfig, resources: Resources) -> None:
+    """Validate the part of a config that needs no other index. Raises `Invalid`."""
+    _check_following(source, config, has_event_queue=resources.settings.s3_events_queue_url is not None)
+    check_rules(config.metadata_view)
 
 
 def _with_first_precision(

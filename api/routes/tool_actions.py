@@ -18,7 +18,7 @@ from api.http.described_errors import raises
 from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
 from api.indexers.as_seen import as_seen, tool_as_seen
-from api.indexers.registry import DERIVED, follow_config
+from api.indexers.registry import DERIVED, check_derived, follow_config
 from api.routes.tools import CONFIG_ERRORS, existing, status_as_seen, wanted_index
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.status import Status
@@ -28,6 +28,7 @@ from worker.resources import Resources
 from worker.state.index import statuses, tasks, tool_actions, tools
 from worker.state.index.statuses import TaskOfTool
 from worker.state.index.tool_actions import ConfigChanged
+from worker.state.index.tools import NewIndex
 from worker.state.pool import Pool
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
@@ -70,8 +71,14 @@ def _change_config(resources: Resources, tool: Tool, changes: ToolConfig) -> boo
     # omitted fields keep the values of the previous change, even if its index is not ready yet
     present = tool.updating.config if tool.updating else tool.config
     config = changed_config(present, changes)
-    in_use = tool.config.embedding_model
-    new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, model_in_use=in_use)
+    new_index: NewIndex | None = None
+    if chunks.keeps_index(config, present):
+        # a list may be set, too, once the source is gone: what was indexed of it still answers
+        chunks.check_kept(tool.source, config, resources)
+        check_derived(resources, config)
+    else:
+        in_use = tool.config.embedding_model
+        new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, model_in_use=in_use)
     try:
         task_id = tool_actions.change_config(resources.pool, tool.tool_id, config, new_index, base=present)
     except ConfigChanged:

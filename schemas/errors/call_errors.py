@@ -65,7 +65,8 @@ class ScopeMissing(FoldexError):
         """The error for a key that has other scopes."""
         has = ", ".join(f"`{each}`" for each in listed(held))
         # a level brings the ones below; what adds to a level needs one
-        given = f"--scope {scope}" if scope in LEVELS else f"--scope admin --scope {scope}"
+        level = next((each for each in reversed(LEVELS) if each in held), LEVELS[0])
+        given = f"--scope {scope}" if scope in LEVELS else f"--scope {level} --scope {scope}"
         return cls(
             f"This call needs a key with the scope `{scope}`; yours has only {has}. "
             f"`foldex keys create PROJECT {given}` makes one.",

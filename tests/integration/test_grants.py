@@ -153,6 +153,34 @@ def test_a_grant_that_is_taken_back_ends_with_the_next_run(running: Service, roo
     assert create(running, key, "guest", kind="local", path=str(folder)).json()["code"] == "folder_gone"
 
 
+@pytest.mark.parametrize("how", ["gone", "revoked"])
+def test_a_list_holds_although_the_folder_cannot_be_read(running: Service, root: Path, how: str) -> None:
+    key, folder = new_key(running, how), root / how
+    folder.mkdir()
+    (folder / "a.md").write_text("a late secret")
+    assert foldex(running, "grants", "add", how, str(folder)).returncode == 0
+    at = f"{TOOLS}/{checked(create(running, key, how, kind='local', path=str(folder)), 202)['tool_id']}"
+    eventually(lambda: call(running, "GET", f"{at}/status", key).json()["status"] == "ready", 60, running.logs)
+    if how == "gone":
+        folder.rename(root / "elsewhere-now")
+    else:
+        assert foldex(running, "grants", "remove", how, str(folder)).returncode == 0
+
+    def found() -> int:
+        query = call(running, "POST", f"{at}/query", key, query="secret", mode="keyword")
+        return len(checked(query, 200)["results"])
+
+    assert found() == 1
+    rules = [{"path": "**", "acl": ["group:hr"]}]
+    changed = checked(call(running, "PATCH", at, key, config={"rules": rules}), 202)
+    assert (changed["config"]["rules"][0]["acl"], changed["updating"]) == (["group:hr"], None)
+    assert found() == 0
+    # what needs another index is refused as before
+    refused = call(running, "PATCH", at, key, config={"rules": [], "chunk_size": 99})
+    assert (refused.status_code, refused.json()["code"]) == (422, "folder_gone")
+    assert found() == 0
+
+
 @pytest.mark.parametrize("place", ["docs", "", "s3://", "s3://x/y", "http://x"])
 def test_what_is_no_place_cannot_be_granted(running: Service, place: str) -> None:
     refused = foldex(running, "grants", "add", "team", place)

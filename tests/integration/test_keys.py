@@ -131,7 +131,9 @@ def test_a_key_is_listed_without_itself_and_ends_when_revoked(running: Service) 
     assert "valid" in listed
     assert "for short" in listed
     assert key not in listed
-    assert foldex(running, "keys", "list", "nobody").stdout == ""
+    none = foldex(running, "keys", "list", "nobody")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert "Project nobody has no key; `foldex keys create`" in none.stderr
     key_id = listed.split()[0]
     assert foldex(running, "keys", "revoke", key_id).returncode == 0
     assert_unauthorized(call(running, "GET", TOOLS, key))

@@ -80,7 +80,11 @@ class Connection:
             errors = sys.modules.get("foldex_client.errors")
             if errors is None or not isinstance(error, errors.FoldexError):
                 raise
-            raise VerbFailed(sentence(error, self.url, self.home)) from error
+            raise VerbFailed(self.sentence(error)) from error
+
+    def sentence(self, error: FoldexError) -> str:
+        """What to tell about an error of a call."""
+        return sentence(error, self.url, self.home, has_key=bool(self.invocation.key))
 
     def try_each(self, items: Collection[Item], action: Callable[[Item], object]) -> bool:
         """Do the same with each item. An error of one of several is shown, once, and leaves the others.
@@ -195,7 +199,7 @@ def retries(home: Path | None) -> int:
     return RETRIES if home is None else RETRIES_OF_STACK
 
 
-def sentence(error: FoldexError, url: str, home: Path | None) -> str:
+def sentence(error: FoldexError, url: str, home: Path | None, *, has_key: bool = True) -> str:
     """What to tell about an error of a call to a service that is the embedded stack of `home`, if it is one."""
     from foldex_client.errors import ConnectionFailed, Invalid, TimedOut, Unauthorized, UnexpectedAnswer
     from worker.machine.error_texts import knows_no_field
@@ -207,7 +211,8 @@ def sentence(error: FoldexError, url: str, home: Path | None) -> str:
     if isinstance(error, UnexpectedAnswer):
         return f"What answers at {url} is not Foldex; check --server."
     if isinstance(error, Unauthorized):
-        return f"Foldex at {url} refuses the key; give a valid one with --key (`foldex keys create`)."
+        refused = "refuses the key; give a valid one" if has_key else "needs a key; give one"
+        return f"Foldex at {url} {refused} with --key (`foldex keys create`)."
     if isinstance(error, Invalid) and knows_no_field(error.detail):
         restart = "update it" if home is None else "run `foldex down`; the next command starts the new one"
         return f"Foldex at {url} is older than this command ({error.detail.partition(':')[0]} is new to it); {restart}."

@@ -105,9 +105,10 @@ def _explain(problem: Exception) -> None:
     if isinstance(problem, FoldexError):
         _tell(problem.message)
     elif isinstance(problem, OperationalError):
-        remedy = "check DATABASE_URL" if os.environ.get("DATABASE_URL") else NO_DATABASE_URL
-        # one line, as a log is read by its last one
-        _tell(f"The database does not answer; {remedy}. {' '.join(str(problem).split())}")
+        # one line, as a log is read by its last one; who named no database knows nothing of its address
+        named = os.environ.get("DATABASE_URL")
+        said = f"check DATABASE_URL. {' '.join(str(problem).split())}" if named else f"{NO_DATABASE_URL}."
+        _tell(f"The database does not answer; {said}")
     else:
         from traceback import print_exception
 

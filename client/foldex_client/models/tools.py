@@ -79,7 +79,7 @@ class Updating(Model):
     index: IndexInfo
     task_id: str
     status: str
-    progress: float
+    progress: float | None
 
 
 class Tool(Model):

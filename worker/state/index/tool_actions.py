@@ -148,9 +148,11 @@ def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
 
 @again_if_locked
 def change_config(
-    pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex, *, base: ToolConfig | None = None
+    pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex | None, *, base: ToolConfig | None = None
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
+
+    Without `new_index` it leads to the index that was wanted last.
 
     What `AT_ONCE` names holds at once in any case, except for sidecars. Returns the task to send, if one was
     started. An index being built for an earlier change is given up. Raises `NotFound`, and `ConfigChanged` if the last
@@ -163,11 +165,13 @@ def change_config(
         if base is not None and base != ToolConfig.model_validate(tool.wanted_config):
             raise ConfigChanged
         values |= {"at_once": AT_ONCE, "now": _at_once(tool, config)}
-        acl.note_rules(connection, new_index.project_id, config.metadata_view.lists)
-        if new_index.identity == tool.next_identity:
+        acl.note_rules(connection, tool.project_id, config.metadata_view.lists)
+        last = tool.next_identity or tool.identity
+        identity = last if new_index is None else new_index.identity
+        if identity == tool.next_identity:
             connection.execute(_SQL["set_next_config"], values)
             return None
-        if new_index.identity == tool.identity:
+        if new_index is None or identity == tool.identity:
             if config.auto_reindex:
                 changes.follow_from_now(connection, tool_id)
             connection.execute(_SQL["set_config"], values)

@@ -7,7 +7,7 @@ import { useStore } from "./store.js";
 import { EDITORS } from "./views/places.js";
 
 const KEYS = [
-  ["/ or Ctrl K", "Go to the search field"],
+  ["/", "Go to the search field, as Ctrl K does"],
   ["↑ ↓", "Go from the question to the hits, and from one to the next"],
   ["?", "Show these keys"],
   ["Tab", "Go to the next control"],

@@ -29,6 +29,7 @@ export function speed(status) {
 }
 
 export function cost(status, price) {
+  if (status.tokens === null) return "–";
   if (price === undefined || price === null) return "price unknown";
   return dollars((status.tokens / 1e6) * price);
 }
@@ -83,7 +84,7 @@ export function factsOf(status, price) {
     status.failed_files > 0 && ["Failed", number(status.failed_files)],
     status.total_chunks !== null && ["Chunks", number(status.total_chunks)],
     status.vector_chunks < status.total_chunks && ["By meaning", number(status.vector_chunks)],
-    open && ["Embedded in this run", number(status.embedded_chunks)],
+    open && status.embedded_chunks !== null && ["Embedded in this run", number(status.embedded_chunks)],
     open && status.reused_chunks > 0 && ["Reused in this run", number(status.reused_chunks)],
     status.tokens !== null && ["Tokens paid", compact(status.tokens)],
     status.tokens !== null && ["Cost", cost(status, price)],

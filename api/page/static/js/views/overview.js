@@ -84,7 +84,7 @@ function Updating({ tool }) {
 }
 
 function Ignored({ rules }) {
-  const rows = Object.entries(rules);
+  const rows = Object.entries(rules ?? {});
   if (!rows.length) return null;
   return html`<details>
     <summary>Left out by rules: ${number(rows.reduce((sum, [, count]) => sum + count, 0))}</summary>

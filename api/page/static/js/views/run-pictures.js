@@ -39,10 +39,12 @@ export function Spark({ toolId, name, status }) {
   );
   const runs = [...(data?.items ?? [])].reverse();
   const failed = runs.filter((run) => run.status === "error").length;
-  const said = `Last ${plural(runs.length, "run")} of ${name}${failed ? `, ${number(failed)} failed` : ""}; the newest worked on ${plural(workOf(runs.at(-1) ?? { embedded_chunks: 0, reused_chunks: 0 }), "chunk")}.`;
+  const newest = runs.at(-1);
+  if (!newest || newest.tokens === null) return html`<span class="spark" ref=${place}></span>`;
+  const said = `Last ${plural(runs.length, "run")} of ${name}${failed ? `, ${number(failed)} failed` : ""}; the newest worked on ${plural(workOf(newest), "chunk")}.`;
   return html`<span class="spark" ref=${place}>
-    ${runs.length > 0 && html`<svg role="img" aria-label=${said} viewBox=${`0 0 ${SPARK_RUNS * WIDE} ${HIGH}`} width=${SPARK_RUNS * WIDE} height=${HIGH}>
-      <title>${said}</title><${Bars} runs=${runs} of=${workOf} high=${HIGH} /></svg>`}
+    <svg role="img" aria-label=${said} viewBox=${`0 0 ${SPARK_RUNS * WIDE} ${HIGH}`} width=${SPARK_RUNS * WIDE} height=${HIGH}>
+      <title>${said}</title><${Bars} runs=${runs} of=${workOf} high=${HIGH} /></svg>
   </span>`;
 }
 

@@ -1,7 +1,7 @@
 // Symbols, and the way from one to what calls it, what it calls, and where it is used.
 import { html, useEffect, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
-import { plural } from "../format.js";
+import { plural, words } from "../format.js";
 import { useData } from "../hooks.js";
 import { Alert, Button, Empty, Field, Loading, Select } from "../parts.js";
 import { go, href } from "../router.js";
@@ -98,7 +98,7 @@ function Calls({ toolId, way, of }) {
   return html`${data.ambiguous && html`<div class="note" role="note"><p>The name has ${plural(data.definitions, "definition")}, so some of these calls may mean
       another one. <a href=${walkHref(toolId, { name: of.name }, "definitions")}>Choose one of them.</a></p></div>`}
     ${data.truncated && html`<div class="note" role="note"><p>There may be more: a limit was reached.</p></div>`}
-    ${!data.items.length && html`<${Empty} title=${`Nothing ${what}`}><p>Only calls by name in indexed code are known.</p><//>`}
+    ${!data.items.length && html`<${Empty} title=${`Nothing ${what}`}><p>Only calls in indexed code are known.</p><//>`}
     <ul class="plain-list symbols">
       ${data.items.map((call, index) => html`<li key=${index} style=${{ marginLeft: `${Math.min(call.depth - 1, 4) * 1.25}rem` }}><${Called} toolId=${toolId} call=${call} way=${way} /></li>`)}
     </ul>`;
@@ -109,7 +109,7 @@ function Called({ toolId, call, way }) {
   const link = (to, text) => html`<a href=${walkHref(toolId, call, to)} aria-label=${`${text} of ${call.name}`}>${text}</a>`;
   return html`<p>${call.kind && html`<span class="kind">${call.kind}</span> `}<b class="mono">${call.name ?? "Code outside all definitions"}</b>
       ${call.depth > 1 && html` <span class="quiet">by way of ${call.via}</span>`}
-      ${call.ambiguous && html` <span class="quiet">(one of ${call.definitions} of this name)</span>`}</p>
+      ${call.ambiguous && html` <span class="quiet">(one of ${call.definitions} of this name)</span>`} <span class="quiet">${words(call.confidence)}</span></p>
     ${call.signature && html`<p class="quiet mono signature">${call.signature}</p>`}
     <p class="links">
       ${call.file_path ? html`<${FileLink} toolId=${toolId} place=${call} line=${way === "callers" ? call.line : call.start_line} />` : html`<span class="quiet">not defined in this folder</span>`}

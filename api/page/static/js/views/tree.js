@@ -89,7 +89,7 @@ function Build({ toolId, hasTree, onDone, onClose }) {
       ["Tokens sent", compact(data.tokens_in)], ["Tokens received", compact(data.tokens_out)], ["Price", dollars(data.usd)], ["Model", data.model],
     ]} />
     ${data.model === EXTRACTIVE && html`<${Extracts} />`}
-    ${!data.fits && html`<div class="note" role="note"><p>This is more than the settings allow: raise max_leaves or max_tokens, or cluster by adjacent.</p></div>`}
+    ${data.fits === false && html`<div class="note" role="note"><p>This is more than the settings allow: raise max_leaves or max_tokens, or cluster by adjacent.</p></div>`}
     ${data.leaves === 0 && html`<div class="note" role="note"><p>Nothing is indexed yet: the build waits for the folder.</p></div>`}`}
     <${Field} label="Cluster every layer from scratch" type="checkbox" class="check" checked=${isFull} onChange=${(event) => setFull(event.target.checked)}
       help=${hasTree ? "Otherwise only what changed is summarised again." : "Of use after many changes."} />

@@ -147,6 +147,13 @@ def test_the_remedy_fits_the_error(error: FoldexError, remedy: str) -> None:
     assert remedy in sentence(error, "http://x", None)
 
 
+@pytest.mark.parametrize(("key", "said"), [(None, "needs a key"), ("fx_old", "refuses the key")])
+def test_who_gave_no_key_is_told_that_one_is_needed(key: str | None, said: str) -> None:
+    service = Connection("http://x", None, Invocation(server=None, key=key, project=None, as_json=False))
+    with pytest.raises(VerbFailed, match=said), service.errors_in_words():
+        raise Unauthorized("missing")
+
+
 #: As Foldex answers a request for a field that it does not know.
 UNKNOWN = "Extra inputs are not permitted. See /docs for what this call accepts."
 
