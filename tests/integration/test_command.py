@@ -31,6 +31,7 @@ HANDBOOK = (
     "# Handbook\n\n## Holidays\n\nEverybody has thirty days of holiday a year.\n\n## Expenses\n\nSend receipts.\n"
 )
 CODE = "def make_token(user):\n    return sign(user)\n\n\ndef check_token(token):\n    return verify(token)\n"
+SESSION = "\n\nclass Session:\n    def renew(self):\n        return fetch(self)\n"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def docs(root: Path, running: Service) -> Path:
     folder = root / "docs"
     (folder / "src").mkdir(parents=True)
     (folder / "handbook.md").write_text(HANDBOOK)
-    (folder / "src" / "tokens.py").write_text(CODE)
+    (folder / "src" / "tokens.py").write_text(CODE + SESSION)
     (folder / "broken.pdf").write_text("%PDF-1.7")
     done = foldex(running, "index", str(folder))
     assert done.returncode == 0, done.stderr
@@ -135,9 +136,12 @@ def test_grep_prints_lines_as_ripgrep(running: Service, docs: Path) -> None:
 def test_symbols_by_name_and_by_prefix(running: Service, docs: Path) -> None:
     done = foldex(running, "symbols", "make_token", cwd=docs)
     assert done.stdout == "src/tokens.py:1: function def make_token(user)\n"
+    done = foldex(running, "symbols", "Session", cwd=docs)
+    assert done.stdout == "src/tokens.py:9: class Session\n"
     by_prefix = foldex(running, "symbols", "--prefix", "check", "src", "--json", cwd=docs)
     assert [item["name"] for item in json.loads(by_prefix.stdout)["items"]] == ["check_token"]
-    assert foldex(running, "symbols", "missing", cwd=docs).returncode == 1
+    done = foldex(running, "symbols", "missing", cwd=docs)
+    assert (done.returncode, done.stderr) == (1, "No definition is called missing here.\n")
 
 
 def test_callers_callees_and_impact_are_printed(running: Service, docs: Path) -> None:
@@ -148,7 +152,11 @@ def test_callers_callees_and_impact_are_printed(running: Service, docs: Path) ->
     done = foldex(running, "impact", "make_token", cwd=docs)
     assert done.stdout.splitlines()[0] == "src/tokens.py:1: definition def make_token(user)"
     for verb in ("callers", "callees", "impact"):
-        assert foldex(running, verb, "missing", cwd=docs).returncode == 1
+        done = foldex(running, verb, "missing", cwd=docs)
+        assert (done.returncode, done.stderr) == (1, "No definition is called missing here.\n")
+    done = foldex(running, "callers", "make_token", cwd=docs)
+    assert (done.returncode, done.stderr) == (1, "Nothing calls make_token here.\n")
+    assert foldex(running, "callers", "fetch", cwd=docs).stdout == "src/tokens.py:11: resolved Session.renew\n"
 
 
 def test_a_tool_is_named_by_id_name_or_path(running: Service, docs: Path) -> None:

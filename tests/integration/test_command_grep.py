@@ -62,6 +62,24 @@ def test_it_prints_what_ripgrep_prints(running: Service, folder: Path, shape: tu
         assert (done.returncode, found) == (status, lines), arguments
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-S", "token", "./"),
+        ("-S", "Token", "./"),
+        ("-S", r"\Wtoken", "./"),
+        ("-e", "token", "./"),
+        ("--type", "py", "x", "./"),
+        ("-nH", "x", "./"),
+    ],
+    ids=" ".join,
+)
+def test_it_takes_habits_of_ripgrep(running: Service, folder: Path, arguments: tuple[str, ...]) -> None:
+    status, lines = rg(folder, *arguments)
+    done = foldex(running, "grep", *arguments, cwd=folder)
+    assert (done.returncode, sorted(f"./{line}" for line in done.stdout.splitlines())) == (status, sorted(lines))
+
+
 def test_several_paths_are_searched_in_their_order(running: Service, folder: Path) -> None:
     done = foldex(running, "grep", "-l", "token", "src", "a.md", cwd=folder)
     assert done.stdout.splitlines() == [*(f"src/{name}" for name in ("b.py", "c.txt", "deep/d.py")), "a.md"]
@@ -78,6 +96,11 @@ def test_an_error_of_one_path_is_told_and_the_others_are_searched(running: Servi
         assert (done.returncode, done.stdout.splitlines()) == (2, ["a.md", "other.md"])
         assert done.stderr.startswith("Error: ")
         refused(foldex(running, "grep", "token", wrong, cwd=folder))
+    said = refused(foldex(running, "grep", "(", "a.md", cwd=folder))
+    assert "give -F" in said
+    assert "fixed: true" not in said
+    assert "The pattern is empty" in refused(foldex(running, "grep", "", cwd=folder))
+    assert "-v is not supported" in refused(foldex(running, "grep", "-v", "token", cwd=folder))
     assert "pattern" in refused(foldex(running, "grep", "(", "a.md", "other.md", cwd=folder))
     assert "types" in refused(foldex(running, "grep", "x", "-t", "nonsense", cwd=folder))
 

@@ -25,6 +25,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"GET /api/tools/search\b(?!/)"), "`foldex tools`"),
     # `foldex tree build` is named before, and waits
     (re.compile(r", or with POST /api/\S{1,100}/raptor/build, and wait until its indexing_status is indexed"), ""),
+    (re.compile(r"send `regex: false` \(by MCP `fixed: true`\), or call `foldex grep` with -F"), "give -F"),
     (re.compile(r"The header Foldex-Principals\b"), "--as"),
     (re.compile(r"See /docs for what this call accepts\."), "See --help."),
 )

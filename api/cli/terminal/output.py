@@ -133,15 +133,26 @@ def _text(line: str, *, dim: bool = False) -> None:
 
 
 def definition(tool: Tool, found: Symbol) -> None:
-    """Print a definition with its kind and signature."""
-    kind = click.style(found.kind, fg="cyan")
-    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind} {clean(found.signature)}")
+    """Print a definition with its kind, unless its signature says it, and its signature."""
+    is_said = found.kind in found.signature.split(found.name)[0].split()
+    kind = "" if is_said else f"{click.style(found.kind, fg='cyan')} "
+    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind}{clean(found.signature)}")
+
+
+def not_defined(name: str, path: str) -> str:
+    """The sentence for a name without a definition below a path."""
+    return f"No definition is called {name} {below(path)}."
+
+
+def below(path: str) -> str:
+    """Where a search was, in words."""
+    return "here" if path == "." else f"below {path}"
 
 
 def calls(tool: Tool, found: CallGraph, *, is_callers: bool) -> None:
     """Print who calls a definition, or what it calls, each with how sure it is."""
     for call in found.items:
-        name = "/".join(filter(None, (call.scope, call.name))) or "top level"
+        name = _dotted("/".join(filter(None, (call.scope, call.name)))) or "top level"
         line = call.line if is_callers else call.start_line
         where = place(path_in(tool, call.file_path), line) if call.file_path else (call.stopped or "outside")
         sure = click.style(call.confidence, fg="cyan")
@@ -153,11 +164,16 @@ def calls(tool: Tool, found: CallGraph, *, is_callers: bool) -> None:
     notes(found.notes)
 
 
+def _dotted(scope: str) -> str:
+    """A scope as users write it: `Class.name`."""
+    return scope.replace("/", ".")
+
+
 def impact(tool: Tool, found: Impact) -> None:
     """Print what a change of a name may affect, each part under its title."""
     said: list[tuple[Symbol | Use, str]] = [(each, f"definition {each.signature}") for each in found.definitions]
     for title, uses in (("reference", found.references), ("test", found.tests)):
-        said += [(use, f"{title}: {use.kind} in {use.scope or 'top level'}") for use in uses]
+        said += [(use, f"{title}: {use.kind} in {_dotted(use.scope or '') or 'top level'}") for use in uses]
     for each, text in said:
         click.echo(f"{place(path_in(tool, each.file_path), each.start_line)}: {clean(text)}")
     for hit in found.text:

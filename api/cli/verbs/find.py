@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from itertools import islice
@@ -98,16 +99,28 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     return FOUND
 
 
+def _refuse_invert(_: click.Context, __: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        raise VerbFailed("-v is not supported; pipe the output into `grep -v`, or leave files out with -g '!GLOB'.")
+
+
+def _has_upper_case(pattern: str) -> bool:
+    # an escape such as \\W is no letter
+    return any(letter.isupper() for letter in re.sub(r"\\.", "", pattern))
+
+
 @verb(
     "foldex grep TODO",
     "foldex grep -i 'lease.*renew' src docs -C 2",
     "foldex grep -F 'a[0]' -g '*.py' -g '!tests/' -l",
     "foldex grep -o '[A-Z]+-[0-9]+' -t md --json",
 )
-@click.argument("pattern")
+@click.argument("pattern", required=False)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_places)
+@click.option("-e", "--regexp", "given", metavar="PATTERN", help="The pattern, such as one that begins with -.")
 @click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option("-S", "--smart-case", is_flag=True, help="As -i, if PATTERN has no upper-case letter.")
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
 @click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
 @click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
@@ -121,7 +134,21 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     type=click.IntRange(1, MAX_HITS),
     help=f"Maximum hits of each indexed folder; default: {DEFAULT_HITS}, with -l or -c {MAX_HITS}.",
 )
-@click.option("-t", "--types", "types", multiple=True, metavar="A,B", help="Only these types, such as py,md.")
+@click.option("-t", "--types", "--type", "types", multiple=True, metavar="A,B", help="Only these types, such as py,md.")
+@click.option(
+    "-n",
+    "--line-number",
+    "-H",
+    "--with-filename",
+    "-r",
+    "--recursive",
+    is_flag=True,
+    expose_value=False,
+    help="Change nothing: it is always so.",
+)
+@click.option(
+    "-v", "--invert-match", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_refuse_invert
+)
 @click.option(
     "-g",
     "--glob",
@@ -142,10 +169,12 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @yes
 def grep(
     invocation: Invocation,
-    pattern: str,
+    pattern: str | None,
     paths: tuple[str, ...],
+    given: str | None,
     fixed_strings: bool,
     ignore_case: bool,
+    smart_case: bool,
     word: bool,
     listed: str | None,
     only_matching: bool,
@@ -165,7 +194,12 @@ def grep(
     folder above indexed ones stands for these. It finds what is in the index. The exit status is that of ripgrep: 0 if
     a line matches, 1 if none does, 2 after an error, whatever was found.
     """
+    if given is not None:
+        paths, pattern = (*([] if pattern is None else [pattern]), *paths), given
+    if not pattern:
+        raise VerbFailed("The pattern is empty; give one of at least one character, such as TODO.")
     shape = shape_of(listed, only_matching=only_matching)
+    ignore_case |= smart_case and not _has_upper_case(pattern)
     body: Json = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, "word": word}
     body["head_limit"] = limit or (DEFAULT_HITS if shape in {"lines", "parts"} else MAX_HITS)
     around = {"before": context if before is None else before, "after": context if after is None else after}
@@ -284,6 +318,8 @@ def symbols(
         else:
             for tool, symbol in found:
                 output.definition(tool, symbol)
+            if name is not None and not found:
+                output.note(output.not_defined(name, path))
         return FOUND if found else NOTHING
 
 

@@ -66,7 +66,16 @@ def _calls(
     else:
         for place, graph in graphs:
             output.calls(place.tool, graph, is_callers=way == "callers")
-    return FOUND if any(graph.items for _, graph in graphs) else NOTHING
+    if any(graph.items for _, graph in graphs):
+        return FOUND
+    is_defined = any(graph.definitions for _, graph in graphs)
+    nothing = (
+        f"Nothing calls {name} {output.below(path)}."
+        if way == "callers"
+        else f"{name} calls nothing {output.below(path)}."
+    )
+    output.note(nothing if is_defined else output.not_defined(name, path))
+    return NOTHING
 
 
 def _graph(service: Connection, place: FolderPart, way: str, name: str, where: Sequence[str], depth: int) -> CallGraph:
@@ -97,9 +106,10 @@ def impact(invocation: Invocation, name: str, path: str, where: tuple[str, ...],
     else:
         for place, each in found:
             output.impact(place.tool, each)
-    return (
-        FOUND if any(each.definitions or each.references or each.tests or each.text for _, each in found) else NOTHING
-    )
+    if any(each.definitions or each.references or each.tests or each.text for _, each in found):
+        return FOUND
+    output.note(output.not_defined(name, path))
+    return NOTHING
 
 
 def _impact(service: Connection, place: FolderPart, name: str, where: Sequence[str], limit: int) -> Impact:
