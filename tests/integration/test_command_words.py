@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
+from threading import Timer
 from types import SimpleNamespace
 
 import pytest
@@ -72,6 +73,27 @@ def test_a_terminal_is_offered_better_answers(running: Service, folder: Path, mo
     done = foldex(running, "search", "axolotl", str(folder))
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "Better answers follow soon: search again then, or with --wait."
+
+
+@pytest.mark.usefixtures("halted")
+def test_who_finds_nothing_waits_for_the_meaning(running: Service, folder: Path) -> None:
+    running.local_tool(folder)
+    assert words_are_found(running, folder)
+    resume = Timer(2, running.processes["worker-all"].signal, (SIGCONT,))
+    resume.start()
+    done = foldex(running, "search", "which animal is it", str(folder))
+    resume.join()
+    assert (done.returncode, "An axolotl is no bird." in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.usefixtures("halted")
+def test_who_finds_nothing_in_time_is_told_so(running: Service, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running.local_tool(folder)
+    assert words_are_found(running, folder)
+    monkeypatch.setattr(ask, "LATER_SECONDS", 0.5)
+    done = foldex(running, "search", "which animal is it", str(folder))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"No indexed file of {folder.name} has these words yet." in done.stderr
 
 
 def test_who_waits_gets_answers_by_meaning(running: Service, folder: Path) -> None:

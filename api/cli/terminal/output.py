@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ SHOWN_LINES = 6
 SHOWN_CHARACTERS = 200
 #: What could steer a terminal or turn the direction of a line, if a file or its name holds it.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_WORD = re.compile(r"\w+")
 #: Colours of states.
 COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "green", "failed": "red"}
 
@@ -105,25 +107,49 @@ def place(path: str, line: int | None, mark: str = ":") -> str:
     return shown if line is None else f"{shown}{mark}{click.style(str(line), fg='green')}"
 
 
-def hit(tool: Tool, found: TreeHit, context: int) -> None:
-    """Print a hit: where it is, its score and title, and its first lines."""
-    about = " ".join(clean(part) for part in (found.symbol or found.title, found.json_pointer) if part)
-    score = click.style(f"{found.score:.2f}", fg="cyan")
+def hit(tool: Tool, found: TreeHit, context: int, query: str, *, is_calibrated: bool) -> None:
+    """Print a hit: where it is, its score if that is a chance, its title, and its best lines for the query."""
+    score = click.style(f"{found.score:.2f}", fg="cyan") if is_calibrated else ""
+    named = [clean(part) for part in (found.symbol or found.title, found.json_pointer) if part]
+    about = " ".join(filter(None, (score, *named)))
     path = path_in(tool, found.file_path)
     # lines of a document's text are known to nobody who reads it
     where = place(path, found.start_line) if found.page is None else place(path, found.page, " p. ")
-    click.echo(f"{where}: {score}{' ' if about else ''}{about}")
+    click.echo(f"{where}: {about}".rstrip())
     before = [line for piece in found.before or [] for line in piece.chunk_text.splitlines()]
     after = [line for piece in found.after or [] for line in piece.chunk_text.splitlines()]
     for line in before[-context:] if context else []:
         _text(line, dim=True)
     lines = found.chunk_text.strip("\n").splitlines()
-    for line in lines if context else lines[:SHOWN_LINES]:
+    for line in lines if context else best_lines(lines, query):
         _text(line)
     for line in after[:context]:
         _text(line, dim=True)
     if found.raptor_summary_preview:
         _text(f"found through the summary: {' '.join(found.raptor_summary_preview.split())}", dim=True)
+
+
+def best_lines(lines: Sequence[str], query: str) -> list[str]:
+    """The `SHOWN_LINES` that hold most words of a query, rare ones first, below the line before them.
+
+    "…" stands for lines left out before them.
+    """
+    words = set(_WORD.findall(query.casefold()))
+    found = [words & set(_WORD.findall(line.casefold())) for line in lines]
+    counts = Counter(word for each in found for word in each)
+
+    def weight(held: Iterable[str]) -> float:
+        return round(sum(1 / counts[word] for word in held), 6)
+
+    weights = [weight(each) for each in found]
+
+    def worth(first: int) -> tuple[float, bool, int]:
+        window = slice(first, first + SHOWN_LINES)
+        is_led = weights[first] < weights[first + 1] == max(weights[window])
+        return weight(set().union(*found[window])), is_led, -first
+
+    first = max(range(len(lines) - SHOWN_LINES + 1), key=worth) if len(lines) > SHOWN_LINES else 0
+    return [*["…"][: first > 0], *lines[first : first + SHOWN_LINES]]
 
 
 def _text(line: str, *, dim: bool = False) -> None:
@@ -295,7 +321,7 @@ def counts(now: Status) -> str:
     """The counts of a status in words, "" if it has none. Embedded are those chunks that the newest run paid for."""
     if now.total_chunks is None or now.indexed_files is None:
         return ""
-    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} embedded)"
+    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} newly embedded)"
     searchable = max(now.searchable_files or 0, now.indexed_files)
     files = amount(searchable, "file")
     if searchable > now.indexed_files:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import click
 
-from api.agents.folders import FolderPart
+from api.agents.folders import BUCKET, FolderPart, root_of
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb, yes
 from api.cli.service.connection import Connection, connect
 from api.cli.service.places import ask_for, before_start, find_places
@@ -21,21 +25,28 @@ from api.cli.verbs.where import metadata_filter, where_option
 
 if TYPE_CHECKING:
     from api.cli.service.local_calls import Json
-    from foldex_client import Tool
+    from foldex_client import Status, Tool
     from foldex_client.calls import Until
     from foldex_client.models import Answer, Note, TreeHit
 
 #: The code of the note that vectors are still to come.
 MEANING_FOLLOWS = "meaning_follows"
+#: Codes of notes that more files or words are found later.
+LATER = {MEANING_FOLLOWS, "not_indexed_yet"}
+#: Maximum seconds that a search which found nothing waits for them.
+LATER_SECONDS = 15.0
+#: Maximum files of a folder that is compared with its index before it answers, which takes a tenth of a second.
+COMPARED_FILES = 2_000
 #: Default search mode.
 DEFAULT_MODE = "hybrid"
 
 
 class PlacedHit(NamedTuple):
-    """A hit, and the tool that found it."""
+    """A hit, the tool that found it, and whether its score is a chance."""
 
     tool: Tool
     hit: TreeHit
+    is_calibrated: bool
 
 
 class PlacedAnswer(NamedTuple):
@@ -89,7 +100,8 @@ def search(
 
     PATH is a folder, a file, or a tool's id or name; default: the present folder, or all tools if nothing there is
     indexed. A folder above indexed ones stands for these. One that was never indexed is indexed first, if you agree. It
-    answers by words at once, and by meaning once that is indexed.
+    answers by words at once, and by meaning once that is indexed. A folder of at most 2,000 files is brought up to date
+    first; of a larger one that is not watched, a note tells the age.
     """
     body: Json = {"query": query, "top_k": top_k}
     body |= {"mode": mode} if mode else {}
@@ -98,6 +110,7 @@ def search(
     consents = ask_for(paths or (".",), is_sure=yes)
     places: dict[tuple[str, str], FolderPart] = {}
     answers: list[PlacedAnswer] = []
+    deadline = time.monotonic() + LATER_SECONDS
 
     def find(path: str) -> None:
         until: Until = "ready" if is_patient else "words"
@@ -106,7 +119,10 @@ def search(
 
     def ask(place: FolderPart) -> None:
         asked = body | {"filters": _filters(place, types, glob, where)}
-        answers.append(PlacedAnswer(place.tool, _search(service, place.tool.tool_id, asked)))
+        answer = _current(service, place.tool, asked)
+        if not answer.results and LATER & _codes(answer):
+            answer = _later(service, place.tool, asked, deadline)
+        answers.append(PlacedAnswer(place.tool, answer))
 
     with connect(invocation, start_if=before_start(consents)) as service:
         has_failed = service.try_each(consents, find)
@@ -116,18 +132,29 @@ def search(
             is_one = len(consents) == len(answers) == 1
             output.print_json(answers[0].answer if is_one else _combine(query, hits, answers))
         else:
-            _print(service, hits, answers, context)
+            _print(service, query, hits, answers, context)
         if is_opened and hits:
             from api.cli.terminal.opening import open_hit
 
-            open_hit(*hits[0], is_here=service.is_here)
+            open_hit(hits[0].tool, hits[0].hit, is_here=service.is_here)
         return ERROR if has_failed else FOUND if hits else NOTHING
 
 
 def _best(answers: Sequence[PlacedAnswer], top_k: int) -> list[PlacedHit]:
-    """The best hits of all answers, by score. Those of a single one keep their order."""
-    hits = [PlacedHit(tool, hit) for tool, answer in answers for hit in answer.results]
-    return hits if len(answers) == 1 else sorted(hits, key=lambda each: -each.hit.score)[:top_k]
+    """The best hits of all answers. Those of a single one keep their order.
+
+    They are ordered by score, or by their rank in their own answer if only some answers are calibrated.
+    """
+    ranked = [
+        (rank, PlacedHit(tool, hit, answer.calibrated))
+        for tool, answer in answers
+        for rank, hit in enumerate(answer.results)
+    ]
+    if len({answer.calibrated for _, answer in answers}) > 1:
+        ranked.sort(key=lambda each: each[0])
+    elif len(answers) > 1:
+        ranked.sort(key=lambda each: -each[1].hit.score)
+    return [hit for _, hit in ranked] if len(answers) == 1 else [hit for _, hit in ranked[:top_k]]
 
 
 def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
@@ -135,20 +162,25 @@ def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
     return [*{note.detail: note for _, answer in answers for note in answer.notes or []}.values()]
 
 
+def _codes(answer: Answer) -> set[str]:
+    return {note.code for note in answer.notes or []}
+
+
 def _combine(query: str, hits: Sequence[PlacedHit], answers: Sequence[PlacedAnswer]) -> dict[str, object]:
     """Combine the answers of several tools into one JSON document, which names the tool of each hit."""
-    results = [{"tool_id": tool.tool_id, **output.plain(hit)} for tool, hit in hits]
+    results = [{"tool_id": tool.tool_id, **output.plain(hit)} for tool, hit, _ in hits]
     notes = [output.plain(note) for note in _notes(answers)]
     return {"query": query, "total_results": len(hits), "notes": notes, "results": results}
 
 
-def _print(service: Connection, hits: Sequence[PlacedHit], answers: Sequence[PlacedAnswer], context: int) -> None:
+def _print(
+    service: Connection, query: str, hits: Sequence[PlacedHit], answers: Sequence[PlacedAnswer], context: int
+) -> None:
     output.notes(_notes(answers))
-    for tool, hit in hits:
-        output.hit(tool, hit, context)
+    for tool, hit, is_calibrated in hits:
+        output.hit(tool, hit, context, query, is_calibrated=is_calibrated)
     if sys.stdout.isatty():
-        codes = {tool.tool_id: {note.code for note in answer.notes or []} for tool, answer in answers}
-        late = [tool_id for tool_id, noted in codes.items() if MEANING_FOLLOWS in noted]
+        late = [tool.tool_id for tool, answer in answers if MEANING_FOLLOWS in _codes(answer)]
         if late:
             _offer_meaning(service, late[0])
 
@@ -167,17 +199,59 @@ def _filters(found: FolderPart, types: str | None, glob: str | None, where: Sequ
     return {name: value for name, value in given.items() if value}
 
 
+def _current(service: Connection, tool: Tool, body: Json) -> Answer:
+    """The answer of an index that is brought up to date first if its folder is small.
+
+    Otherwise, unless it is watched, a note says how old the answer is.
+    """
+    path = f"{TOOLS}/{tool.tool_id}/status"
+    now = cast("Status", service.call_locally("GET", path) or service.foldex.tools.status(tool.tool_id))
+    if now.finished_at is None:
+        return _search(service, tool.tool_id, body)
+    place = root_of(tool)
+    is_small = now.total_files is not None and now.total_files <= COMPARED_FILES and not place.startswith(BUCKET)
+    answer = _search(service, tool.tool_id, body | ({"refresh": "wait"} if is_small else {}))
+    if answer.coverage.stale_files is None and (now.error or not tool.config.watch):
+        age = datetime.now(UTC) - datetime.fromisoformat(str(now.finished_at))
+        failed = f" failed ({now.error.rstrip('.')})" if now.error else ""
+        output.note(
+            f"{tool.name} was not compared with its files; its last run{failed or ' ended'} "
+            f"{duration(max(0, age.total_seconds()))} ago. "
+            f"`foldex index {shlex.quote(place or tool.name)}` brings it up to date."
+        )
+    return answer
+
+
+def _later(service: Connection, tool: Tool, body: Json, deadline: float) -> Answer:
+    """The answer once the index is ready, or at the deadline, with a note if it still finds nothing."""
+    from foldex_client.errors import IndexingFailed, WaitTimedOut
+
+    with suppress(IndexingFailed, WaitTimedOut):
+        service.foldex.tools.wait(tool.tool_id, timeout=max(0.0, deadline - time.monotonic()))
+    answer = _search(service, tool.tool_id, body)
+    if not answer.results:
+        output.note(f"No indexed file of {tool.name} has these words yet.")
+    return answer
+
+
 def _search(service: Connection, tool_id: str, body: Json) -> Answer:
-    """The answer of one tool: an empty one with a note if the filters select no file."""
+    """The answer of one tool: an empty one with a note if the filters select no file.
+
+    A key that may not write gets the answer without `refresh`.
+    """
     answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
     if answer is not None:
         return cast("Answer", answer)
     client = service.foldex
-    from foldex_client.errors import FilterMatchesNothing
+    from foldex_client.errors import FilterMatchesNothing, ScopeMissing
     from foldex_client.models import Answer, Coverage, Note
 
     try:
         return client.tools.search(tool_id, **body)
+    except ScopeMissing:
+        if "refresh" not in body:
+            raise
+        return _search(service, tool_id, {name: value for name, value in body.items() if name != "refresh"})
     except FilterMatchesNothing as error:
         now, note = client.tools.status(tool_id), Note(code=error.code, detail=error.detail)
         coverage = Coverage(indexed_files=now.indexed_files, total_files=now.total_files)

@@ -48,5 +48,36 @@ def test_a_hit_in_a_document_is_told_by_its_page(
     monkeypatch.setattr(output, "path_in", lambda _, path: path)
     nothing = dict.fromkeys(("symbol", "json_pointer", "before", "after", "raptor_summary_preview"))
     found = {"title": "Pumps", "score": 0.5, "chunk_text": "It leaks.", "start_line": 9, "page": page, **nothing}
-    output.hit(TOOL, cast("Any", SimpleNamespace(file_path="manual.pdf", **found)), 0)
+    output.hit(TOOL, cast("Any", SimpleNamespace(file_path="manual.pdf", **found)), 0, "leak", is_calibrated=True)
     assert capsys.readouterr().out == f"{place}: 0.50 Pumps\n    It leaks.\n"
+
+
+def test_a_score_that_is_no_chance_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "path_in", lambda _, path: path)
+    nothing = dict.fromkeys(("symbol", "json_pointer", "before", "after", "raptor_summary_preview", "page"))
+    found = {"file_path": "a.md", "title": "Pumps", "score": 0.5, "chunk_text": "It leaks.", "start_line": 9, **nothing}
+    output.hit(TOOL, cast("Any", SimpleNamespace(**found)), 0, "leak", is_calibrated=False)
+    output.hit(TOOL, cast("Any", SimpleNamespace(**found | {"title": None})), 0, "leak", is_calibrated=False)
+    assert capsys.readouterr().out == "a.md:9: Pumps\n    It leaks.\na.md:9:\n    It leaks.\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("who pays the line", ["…", "the line 15", "the tenant pays", *(f"the line {n}" for n in (17, 18, 19))]),
+        ("nowhere", [f"the line {n}" for n in range(6)]),
+        ("Tenant", ["…", "the line 15", "the tenant pays", *(f"the line {n}" for n in (17, 18, 19))]),
+    ],
+)
+def test_the_lines_with_rare_words_are_shown(query: str, shown: list[str]) -> None:
+    lines = ["the tenant pays" if n == 16 else f"the line {n}" for n in range(30)]
+    found = output.best_lines(lines, query)
+    assert set(shown) <= set(found)
+    assert (len(found), found[0]) == (output.SHOWN_LINES + (shown[0] == "…"), shown[0])
+
+
+def test_a_short_text_is_shown_whole() -> None:
+    assert output.best_lines(["a", "b"], "b") == ["a", "b"]
+    assert output.best_lines([], "b") == []
