@@ -30,6 +30,8 @@ RESOLVED_SECONDS = 0.05
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
 MAX_VALUE_CHARACTERS = 200
+#: How an error writes the operators of metadata; others are words.
+_SIGNS = {"any": "=", "not": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
 class PathFilters(Filters):
@@ -203,7 +205,11 @@ def check_any_passes(pool: Pool, index: SeenIndex, filters: ResolvedFilters) -> 
 
 def shortened(value: object) -> str:
     """The beginning of a filter's value, for an error. The value may be a megabyte long."""
-    text = repr(value)
+    return _shortened_text(repr(value))
+
+
+def _shortened_text(text: str) -> str:
+    """The beginning of a text that a caller gave."""
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
 
 
@@ -212,12 +218,34 @@ def _formatted(pattern: str, values: Sequence[str] | None) -> list[str] | None:
 
 
 def _no_match(pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None) -> FilterMatchesNothing:
-    given = ", ".join(
-        f"{name}={shortened(value)}" for name, value in filters.model_dump(mode="json", exclude_none=True).items()
-    )
     hint = _hint(pool, index, filters, visible)
-    message = f"No indexed file matches the filters {given}; widen them, or list the tool's files.{hint}"
+    if filters.model_dump(exclude_none=True).keys() == {"path"}:
+        message = f"No indexed file matches the path {shortened(filters.path)}; check it, or list the tool's files."
+        return FilterMatchesNothing(message, hint=hint)
+    message = (
+        f"No indexed file matches the filters {told_filters(filters)}; widen them, or list the tool's files.{hint}"
+    )
     return FilterMatchesNothing(message, hint=hint)
+
+
+def told_filters(filters: Filters) -> str:
+    """The filters that are set, for an error: `types=['pdf'], team='red', year>=2020`."""
+    given = filters.model_dump(mode="json", exclude_none=True)
+    conditions = given.pop("metadata", {})
+    parts = [f"{name}={shortened(value)}" for name, value in given.items()]
+    of_metadata = []
+    for key, condition in conditions.items():
+        operators = condition if isinstance(condition, dict) else {"any": condition}
+        of_metadata += [f"{key}{_told(operator, value)}" for operator, value in operators.items()]
+    return ", ".join([*parts, *filter(None, [_shortened_text(", ".join(of_metadata))])])
+
+
+def _told(operator: str, value: object) -> str:
+    if operator == "exists":
+        return " is set" if value else " is not set"
+    values = value if isinstance(value, list) else [value]
+    said = shortened(values[0] if len(values) == 1 else values)
+    return f"{_SIGNS.get(operator, f' {operator} ')}{said}"
 
 
 def _hint(pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFiles | None) -> str:

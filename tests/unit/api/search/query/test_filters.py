@@ -348,3 +348,25 @@ def test_what_there_is_is_told_if_nothing_asked_for_exists(
 def test_a_long_value_of_a_filter_is_shortened(length: int, is_whole: bool) -> None:
     value = "x" * (length - len("''"))
     assert shortened(value) == (f"'{value}'" if is_whole else f"'{value}…")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metadata": {"team": "none"}}, "No indexed file matches the filters team='none'; widen"),
+        (
+            {"types": ["pdf"], "metadata": {"team": {"not": ["a", "b"]}, "year": {"gte": 2020, "lt": 2024}}},
+            "No indexed file matches the filters types=['pdf'], team!=['a', 'b'], year>=2020, year<2024; widen",
+        ),
+        ({"metadata": {"team": {"exists": False}}}, "No indexed file matches the filters team is not set; widen"),
+        ({"path": "/empty"}, "No indexed file matches the path '/empty'; check it, or list the tool's files."),
+    ],
+)
+def test_filters_are_told_in_words(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], said: str) -> None:
+    monkeypatch.setattr(found_chunks, "any_passes", lambda *_: False)
+    monkeypatch.setattr(file_lookup, "kinds", lambda *_: ([], []))
+    monkeypatch.setattr(file_lookup, "searchable", lambda *_: [])
+    index = cast("SeenIndex", SimpleNamespace(id=None))
+    with pytest.raises(FilterMatchesNothing) as caught:
+        check_any_passes(cast("Pool", None), index, ResolvedFilters(Filters.model_validate(given), None))
+    assert caught.value.message.startswith(said)
