@@ -106,7 +106,7 @@ class CodeOfFile:
     def is_bound_outside(self, name: str) -> bool:
         """Whether the code outside of functions gives a name to what a function without a name gets."""
         if name not in self._bound:
-            self._bound[name] = is_bound(self.outside, name)
+            self._bound[name] = self.has_locals and is_bound(self.outside, name)
         return self._bound[name]
 
     def members(self, scope: str, name: str) -> tuple[Defined, ...]:

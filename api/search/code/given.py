@@ -18,6 +18,10 @@ _GIVEN = re.compile(
 )
 #: `Type name` of C++ and PHP, also of a pointer or a reference.
 _TYPED = re.compile(r"(?<!\w)([A-Z]\w{0,99})(?:<[^<>;(){}=\n]{0,99}>)?(?:[ \t]{1,9}[&*$]{0,3}|[&*]{1,3}[ \t]{0,9})$")
+#: What stands before a parameter of a function without a name, in PHP and C++.
+_CLOSURE = re.compile(r"(?:\b(?:function|fn)[ \t]{0,9}&?[ \t]{0,9}|(?<!operator\[)\][ \t]{0,9})\([^()]{0,200}$")
+#: What may precede the last of several types of PHP.
+_OTHER_TYPE = re.compile(r"(\w{1,99})\s{0,9}[|&]\s{0,9}\\?(?:\w{1,50}\\){0,9}$")
 _ALTERNATIVE = re.compile(rf"[ \t]*\|[ \t]*[\"']?({_NAME})")
 #: What a variable may be that is no class.
 _NOTHING = frozenset({"None", "null", "undefined"})
@@ -59,6 +63,7 @@ def given(lines: str, variable: str, language: str | None, *, is_attribute: bool
 
     `is_attribute`: an attribute of the class that the lines define.
     """
+    is_given, of_closures = False, list[str]()
     for start in mentions(lines, variable):
         before = lines[max(0, start - _MAX_TYPE) : start]
         owner = _OWNER.search(before)
@@ -68,15 +73,31 @@ def given(lines: str, variable: str, language: str | None, *, is_attribute: bool
         if language in {"java", "csharp", "go", "rust"}:
             if found := _at(lines, start, end, language):
                 yield found
+            continue
+        if language in {"cpp", "php"} and (typed := _TYPED.search(before)):
+            names = [typed[1], *_other_types(before[: typed.start()], language)]
+            if _CLOSURE.search(before, 0, typed.start()):
+                # its parameter is no variable of the function around it
+                of_closures += names
+                continue
         else:
-            yield from _choices(lines, before, variable, end, language)
+            names = list(_choices(lines, before, variable, end, language))
+        is_given = is_given or bool(names)
+        yield from names
+    if of_closures:
+        yield from of_closures if is_given else [""]
+
+
+def _other_types(before: str, language: str | None) -> Iterator[str]:
+    """The other types of a variable of PHP that has one of several."""
+    while language == "php" and (found := _OTHER_TYPE.search(before)):
+        if found[1] not in _NOTHING:
+            yield found[1]
+        before = before[: found.start()]
 
 
 def _choices(lines: str, before: str, variable: str, end: int, language: str | None) -> Iterator[str]:
-    """What Python, JavaScript or TypeScript gives a variable at one place."""
-    if language in {"cpp", "php"} and (typed := _TYPED.search(before)):
-        yield typed[1]
-        return
+    """What an annotation or an assignment gives a variable at one place."""
     found = _GIVEN.match(lines, end)
     if found and found[1]:
         names, place = [found[1]], found.end(1)

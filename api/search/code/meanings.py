@@ -12,13 +12,14 @@ from uuid import UUID
 
 from api.search.code import script_members
 from api.search.code.answers import remembered
+from api.search.code.bare_members import beside_members, hides, holders_of, reached
 from api.search.code.code_files import CodeFiles
 from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning, one_of
 from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
 from api.search.code.imports import Imported
 from api.search.code.own_names import holder_of, is_local
-from api.search.code.packages import LANGUAGES, MEMBERS_FIRST, OWN_WORDS, WITH_BARE_MEMBERS, WITH_PARTS
+from api.search.code.packages import LANGUAGES, OWN_WORDS, WITH_BARE_MEMBERS, WITH_PARTS
 from api.search.code.scripts import DEFAULT, SCRIPTS
 from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
 from api.search.code.visible import in_module, is_same_language, visible
@@ -64,7 +65,7 @@ class Meanings(CodeFiles):
     def _bare(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name as a place in a file sees it, unless a function around the place gives it a value of its own."""
         found = self._visible(code, name, within)
-        if not found.targets or not code.has_locals:
+        if not found.targets or not (code.has_locals or code.file.language == "cpp"):
             return found
         around = functions_around(code, within)
         if not any(each.kind in FUNCTIONS for each in around) and code.is_bound_outside(name):
@@ -79,9 +80,7 @@ class Meanings(CodeFiles):
 
     @remembered
     def _is_local(self, code: CodeOfFile, function: Defined, name: str) -> bool:
-        # the first line of a function of this name defines it
-        lines = code.between(function.start_line + (function.name == name), function.end_line)
-        return is_local(lines, function.signature, name)
+        return hides(code, function, name)
 
     def _visible(self, code: CodeOfFile, name: str, within: Defined | None) -> Meaning:
         """A name by the definitions around a place, the file, and its imports."""
@@ -89,8 +88,8 @@ class Meanings(CodeFiles):
         is_script = script_members.is_script(code)
         if inner := code.inner_import(name, functions_around(code, within)):
             return self.imported(code, inner)
-        for each in classes_around(code, within) if code.file.language in MEMBERS_FIRST else ():
-            found = self._of_class(each, name)
+        for each in (holders := holders_of(code, within, name)):
+            found = reached(code, within, each, self._of_class(each, name))
             if found.targets and found.confidence != "by_name":
                 return found
         while True:
@@ -101,7 +100,8 @@ class Meanings(CodeFiles):
             if own and not any(each.kind in WITH_MEMBERS for each in owner):
                 found = Meaning(tuple(own), "resolved")
                 is_sure = around or name not in code.imports.named
-                return found if is_sure else one_of([found, self._exported(code, name, own=False)])
+                found = found if is_sure else one_of([found, self._exported(code, name, own=False)])
+                return beside_members(found, self.named(name)) if holders else found
             if not around:
                 break
             around = around.rpartition("/")[0]
@@ -407,20 +407,21 @@ class Meanings(CodeFiles):
         """A member of a class, its own or inherited. `skip`: only an inherited one."""
         for each, code in self._lineage(owner):
             own = code.members(each.path, name)
-            if not own and code.file.language == "go":
+            if not own and code.file.language in {"go", "cpp"}:
                 own = self._beside(each, code, name)
             if own and not (skip and each == owner):
                 # elsewhere only its name tells what a base is
-                is_seen = each.path == owner.path or code.file.language in LANGUAGES or code.has_locals
+                is_own = each.path == owner.path and own[0].file_id == code.file.id
+                is_seen = is_own or code.file.language in LANGUAGES or code.has_locals
                 return Meaning(own, "resolved" if is_seen else "likely")
         # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
         others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")
         return Meaning(others, "by_name" if others else "likely")
 
     def _beside(self, owner: Defined, code: CodeOfFile, name: str) -> tuple[Defined, ...]:
-        """The methods of a type of Go in all files of its package."""
+        """The methods of a type in all files of its folder, which is the package of Go."""
         folder = posixpath.dirname(code.file.path)
-        methods = [each for each in self.named(name) if each.scope == owner.name]
+        methods = [each for each in self.named(name) if each.scope in {owner.name, owner.path}]
         return tuple(each for each in methods if posixpath.dirname(self.path(each.file_id) or "") == folder)
 
     def _parts(self, owner: Defined, code: CodeOfFile) -> list[Defined]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 LANGUAGES = frozenset({"java", "csharp", "go", "rust"})
 #: Those in which a bare name may be a member of the class around it.
 WITH_BARE_MEMBERS = frozenset({"java", "csharp"})
-#: Languages of which only names are followed, where a bare name is first of all a member of the class around it.
-MEMBERS_FIRST = frozenset({"ruby", "cpp"})
 #: Words for the class around a call and its base, as other languages have them.
 OWN_WORDS = {("php", "static"): "self", ("php", "parent"): "super"}
 #: Those in which a class has parts in several places.

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from api.search.code import meanings
+from api.search.code import bare_members
 from api.search.code.code_of_file import CodeOfFile, Meaning
 from api.search.code.meanings import Meanings
 from worker.state.search.code_texts import CodeFile, Defined
@@ -98,7 +98,7 @@ def test_a_name_is_looked_for_once_in_each_function(monkeypatch: pytest.MonkeyPa
         seen[name] += 1
         return visible(self, code, name, within)
 
-    monkeypatch.setattr(meanings, "is_local", is_local)
+    monkeypatch.setattr(bare_members, "is_local", is_local)
     monkeypatch.setattr(Meanings, "_visible", looked)
     id_, count = uuid4(), 20
     outline = [
