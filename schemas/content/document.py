@@ -62,8 +62,8 @@ class ListingPage:
     `unlisted` are key prefixes below which the listing failed: known files there have not vanished. `ignored` counts
     what rules exclude, by rule name. An excluded directory counts as one, under the rule's name plus `_directories`.
     `slow` is the number of containers that were not opened, as that takes too long. What is not among the `entries` of
-    a page was not there, if its key is in the `spans` of the page. Those of all pages have every key. None if the
-    source cannot tell.
+    a page, nor of those without `spans` before it, was not there, if its key is in the `spans` of the page. Those of
+    all pages have every key. None if a later page has them, or no page, as the source cannot tell.
     """
 
     entries: list[SourceEntry]

@@ -21,7 +21,7 @@ from schemas.tool import ToolConfig
 from tests.integration.test_listing import SETTINGS, begun, list_all, next_task, paths, released, row, versions
 from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease
-from worker.sources import Source
+from worker.sources import Source, local_keys
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tool_actions, tools
 from worker.state.pool import Pool
@@ -132,6 +132,32 @@ def test_a_listing_begun_anew_forgets_what_it_lacked(pool: Pool, folder: Path, t
     assert (marks(pool, following), paths(pool, listing, "remove")) == ({}, set())
 
 
+def test_a_crash_of_the_server_undoes_no_first_page(pool: Pool, folder: Path, task: UUID) -> None:
+    """It forgets what an earlier listing of the same task lacked."""
+    listing = begun(pool, task, folder)
+    list_all(listing)
+    with pool.connection() as connection:
+        connection.execute("CREATE TABLE commits (cursor text, how text)")
+        connection.execute(
+            "CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO commits VALUES (NEW.list_cursor, current_setting('synchronous_commit')); RETURN NULL; END $$"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER note_commit AFTER UPDATE ON search_index_task DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW WHEN (OLD.list_cursor IS DISTINCT FROM NEW.list_cursor) EXECUTE FUNCTION note_commit()"
+        )
+    try:
+        list_all(begun(pool, next_task(pool, listing), folder))
+        with pool.connection() as connection:
+            noted = connection.execute("SELECT how FROM commits").fetchall()
+    finally:
+        with pool.connection() as connection:
+            connection.execute("DROP FUNCTION note_commit CASCADE")
+            connection.execute("DROP TABLE commits")
+    assert noted[0] == ("on",)
+    assert {*noted[1:]} == {("off",)}
+
+
 def test_a_file_that_a_later_page_lists_is_not_gone(pool: Pool, folder: Path, task: UUID) -> None:
     """A page ended with a file, which is a directory by the next page, and that one ends within it."""
     place, elsewhere = folder / "a/0.md", folder.parent / uuid4().hex
@@ -191,8 +217,52 @@ def rows_of(pool: Pool, index_id: UUID) -> set[tuple[Any, ...]]:
         }
 
 
+def test_files_of_a_page_without_spans_are_not_gone_and_others_between_them_are(
+    pool: Pool, folder: Path, task: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = folder / "b" / ("d" * 20)
+    deep.mkdir()
+    for number in range(10):
+        (deep / f"{number}.md").write_text("")
+    listing = begun(pool, task, folder)
+    list_all(listing)
+    monkeypatch.setattr(local_keys, "MAX_SPANNED_KEY", 15)
+    following = next_task(pool, listing)
+    (deep / "1.md").unlink()
+    (deep / "9.md").unlink()
+    before = versions(pool, listing)
+    list_all(begun(pool, following, folder))
+    gone = {f"b/{deep.name}/{number}.md" for number in (1, 9)}
+    assert {path for path, is_absent in marks(pool, following).items() if is_absent} == gone
+    assert paths(pool, listing, "remove") == gone
+    assert {path for path, place in versions(pool, listing).items() if place != before[path]} == gone
+
+
+def test_a_file_that_a_later_page_without_spans_lists_is_not_gone(
+    pool: Pool, folder: Path, task: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = begun(pool, task, folder)
+    list_all(listing)
+    following = next_task(pool, listing)
+    with pool.connection() as connection:
+        # an earlier page lacked it
+        mark = "INSERT INTO search_index_listing (task_id, file_id, absent) VALUES (%s, %s, true)"
+        connection.execute(mark, (following, files.file_id(listing.index.id, b"c/2.md")))
+        connection.execute(
+            "UPDATE search_index_task SET list_cursor = %s WHERE id = %s", (f"~{b'a/3.txt'.hex()}", following)
+        )
+    monkeypatch.setattr(local_keys, "MAX_SPANNED_KEY", 2)
+    list_all(begun(pool, following, folder))
+    assert ("c/2.md", True) not in marks(pool, following).items()
+    assert paths(pool, listing, "remove") == set()
+
+
+@pytest.mark.parametrize("most", [local_keys.MAX_SPANNED_KEY, 3])
 @pytest.mark.parametrize("seed", range(8))
-def test_pages_with_spans_lead_to_the_same_rows_as_pages_without(pool: Pool, tmp_path: Path, seed: int) -> None:
+def test_pages_with_spans_lead_to_the_same_rows_as_pages_without(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, most: int
+) -> None:
+    monkeypatch.setattr(local_keys, "MAX_SPANNED_KEY", most)
     rng, folder = Random(seed), tmp_path / "folder"
     folder.mkdir()
     source = LocalSource(kind="local", path=str(folder))

@@ -38,7 +38,6 @@ from worker.machine.handles import (
 from worker.machine.paths import is_below, real_path
 from worker.sources.flat_listing import DIRECTORIES, topmost
 from worker.sources.local_directories import (
-    WINDOW,
     DirectoryClosed,
     NameInfo,
     OpenDirectories,
@@ -47,7 +46,7 @@ from worker.sources.local_directories import (
     scan_names,
 )
 from worker.sources.local_git import GIT, NOTHING_ABOVE, GitReach, git_patterns, kind_of
-from worker.sources.local_keys import MAX_CURSOR_KEY, Parts, key_of, page_end, parts_of, parts_of_cursor, printable
+from worker.sources.local_keys import Parts, key_of, page_end, parts_of, parts_of_cursor, printable
 
 #: Entries of one page.
 PAGE_SIZE = 1000
@@ -160,10 +159,11 @@ class LocalFolder:
             self._trail.forget()
         walk = self._walk_from(cursor)
         try:
-            items, is_full = self._names_of_page(walk)
+            items = [*islice(walk, self._page_size)]
         finally:
             self._directories.close()
-        after, spans = page_end(cursor, items[-1].parts if is_full else None, is_whole=self._tops is None)
+        last = items[-1].parts if len(items) == self._page_size else None
+        after, spans = page_end(cursor, last, is_whole=self._tops is None)
         self._paused_walk = (after, walk)
         unlisted = tuple(key_of(item.parts) + b"/" for item in items if item.info is None)
         entries = [_entry(item) for item in items if item.ignored is None]
@@ -259,21 +259,6 @@ class LocalFolder:
             if error.errno in _VANISHED:
                 raise no_folder(self._path) from error
             raise _unavailable(error) from error
-
-    def _names_of_page(self, walk: Iterator[_WalkedName]) -> tuple[Sequence[_WalkedName], bool]:
-        """The names of a page, and whether more may follow. No page ends with a very long path."""
-        names = [*islice(walk, self._page_size)]
-        is_full = len(names) == self._page_size
-        while is_full and len(key_of(names[-1].parts)) > MAX_CURSOR_KEY:
-            if len(names) > WINDOW:
-                raise SourceRefused(
-                    f"The directory {self._path} has {WINDOW:,} files in a row whose paths are longer than "
-                    f"{MAX_CURSOR_KEY:,} bytes; shorten their paths, or exclude their directory."
-                )
-            following = [*islice(walk, 1)]
-            is_full = bool(following)
-            names += following
-        return names, is_full
 
     def _walk_from(self, cursor: str | None) -> Iterator[_WalkedName]:
         # Clear it first: a walk that has raised is exhausted, and continuing it would look like the end of the folder.

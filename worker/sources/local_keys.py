@@ -14,8 +14,8 @@ from schemas.status import Reason
 
 Parts = tuple[bytes, ...]
 
-#: Bytes of the longest key that ends a page. The spans of a page grow with the square of its length.
-MAX_CURSOR_KEY = 4096
+#: Bytes of the longest key up to which a page has spans, which grow with the square of its length.
+MAX_SPANNED_KEY = 4096
 #: Sorts after every key: a name has at most 255 bytes.
 _AFTER_ALL = b"\xff" * 256
 #: Begins the cursors of a listing whose pages have spans. An earlier release fails to read it. Otherwise it would go
@@ -44,17 +44,27 @@ def parts_of(key: bytes) -> Parts:
 
 def parts_of_cursor(cursor: str | None) -> Parts:
     """Return the path before a cursor."""
-    return tuple(bytes.fromhex(cursor.removeprefix(_SPANNED)).split(b"/")) if cursor else ()
+    return _parts((cursor or "").removeprefix(_SPANNED).partition(_SPANNED)[0])
+
+
+def _parts(encoded: str) -> Parts:
+    return tuple(bytes.fromhex(encoded).split(b"/")) if encoded else ()
 
 
 def page_end(cursor: str | None, last: Parts | None, *, is_whole: bool) -> tuple[str | None, Sequence[KeySpan] | None]:
     """Return the cursor after the page that follows a cursor, and its spans if it is of a listing of the whole folder.
 
-    `last` is the last path of the page, or None if no page follows.
+    `last` is the last path of the page, or None if no page follows. A page that ends with a very long path has no
+    spans. The cursor tells where those of the next page begin instead.
     """
     is_spanned = cursor is None or cursor.startswith(_SPANNED)
     after = None if last is None else (_SPANNED if is_spanned else "") + key_of(last).hex()
-    return after, spans_between(parts_of_cursor(cursor), last) if is_spanned and is_whole else None
+    if not is_spanned or not is_whole:
+        return after, None
+    begin = (cursor or "").split(_SPANNED, 2)[-1]
+    if last is not None and len(key_of(last)) > MAX_SPANNED_KEY:
+        return f"{after}{_SPANNED}{begin}", None
+    return after, spans_between(_parts(begin), last)
 
 
 def spans_between(after: Parts, until: Parts | None) -> Sequence[KeySpan]:

@@ -26,17 +26,19 @@ FROM :files_in_spans
 SELECT set_config('synchronous_commit', 'off', true)
 
 -- name: note_seen
-INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
+INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page
+ON CONFLICT (task_id, file_id) DO UPDATE SET absent = false WHERE search_index_listing.absent
 
 -- name: note_absent
--- what the spans of a page have and the page lacks; what an earlier page lacked may be listed after all
+-- What the spans of a page have and the page lacks. What an earlier page lacked may be listed after all. What one
+-- without spans had is marked as seen, and stays so.
 WITH returned AS (
     DELETE FROM search_index_listing l USING staged_page s WHERE l.task_id = %(task_id)s AND l.file_id = s.id AND l.absent
 )
 INSERT INTO search_index_listing (task_id, file_id, absent)
 SELECT %(task_id)s, f.id, true FROM :files_in_spans
   AND NOT EXISTS (SELECT FROM staged_page s WHERE s.id = f.id) AND NOT :is_unlisted
-ON CONFLICT (task_id, file_id) DO UPDATE SET absent = true
+ON CONFLICT DO NOTHING
 
 -- name: note_all_absent
 INSERT INTO search_index_listing (task_id, file_id, absent)

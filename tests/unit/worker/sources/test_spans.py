@@ -11,9 +11,8 @@ from random import Random
 import pytest
 
 from schemas.content.document import KeySpan, ListingPage
-from schemas.errors import SourceRefused
 from worker.ignore import EVERYTHING
-from worker.sources import local
+from worker.sources import local_keys
 from worker.sources.local import LocalFolder
 from worker.sources.local_keys import Parts, key_of, spans_between
 
@@ -107,14 +106,24 @@ def test_a_listing_of_some_paths_has_no_spans(tmp_path: Path) -> None:
     assert folder.list(None).spans is None
 
 
-def test_no_page_ends_with_a_very_long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_ends_with_a_very_long_path_leaves_its_spans_to_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spans grow with the square of its length."""
-    monkeypatch.setattr(local, "MAX_CURSOR_KEY", 2)
-    for name in ("a", "b" * 3, "c" * 3, "d", "e"):
+    monkeypatch.setattr(local_keys, "MAX_SPANNED_KEY", 2)
+    for name in ("a", "b" * 3, "c" * 3, "d", "e" * 3):
         (tmp_path / name).touch()
     pages = _pages(tmp_path, 1)
-    assert [[entry.path for entry in page.entries] for page in pages] == [["a"], ["bbb", "ccc", "d"], ["e"], []]
-    assert [page.spans for page in pages][1] == spans_between((b"a",), (b"d",))
-    monkeypatch.setattr(local, "WINDOW", 1)
-    with pytest.raises(SourceRefused, match="shorten their paths"):
-        _pages(tmp_path, 1)
+    assert [[entry.path for entry in page.entries] for page in pages] == [["a"], ["bbb"], ["ccc"], ["d"], ["eee"], []]
+    spans = [
+        spans_between((), (b"a",)),
+        None,
+        None,
+        spans_between((b"a",), (b"d",)),
+        None,
+        spans_between((b"d",), None),
+    ]
+    assert [page.spans for page in pages] == spans
+    # so may the first page
+    (tmp_path / "a").unlink()
+    assert [page.spans for page in _pages(tmp_path, 2)] == [None, None, spans_between((), None)]
