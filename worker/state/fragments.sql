@@ -156,10 +156,12 @@ at_work AS MATERIALIZED (
 substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 
 -- name: files_in_spans
--- the files f of an index in some spans of keys; an index has the first bytes of keys
-unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS s (first, until)
-JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key >= s.first AND f.key < s.until
-    AND substr(f.key, 1, 512) >= substr(s.first, 1, 512) AND substr(f.key, 1, 512) <= substr(s.until, 1, 512)
+-- The files f of an index in some spans of keys. An index has the first bytes of keys. The order has each span looked up
+-- in it, also while the statistics do not know the folder: a join would compare all its files with all spans.
+unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS s (first, until) CROSS JOIN LATERAL (
+    SELECT * FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.key >= s.first AND f.key < s.until
+      AND substr(f.key, 1, 512) >= substr(s.first, 1, 512) AND substr(f.key, 1, 512) <= substr(s.until, 1, 512)
+    ORDER BY substr(f.key, 1, 512)) f
 WHERE f.status <> 'removed'
 
 -- name: is_absent

@@ -53,8 +53,8 @@ def record_page(
     """Write a page of the listing and move the plan's cursor. Raises `LeaseLost` if another worker has the plan.
 
     `ignored` and `matched` are added to those of earlier pages, unless this is the `first` page. The last page has no
-    `cursor`. It marks what all pages lack, unless the `spans` of each tell what that one lacks. `keys` are the only
-    ones that are listed, with all below them.
+    `cursor`. It marks what all pages lack, unless it has `spans`: those of each page tell what that one lacks, and the
+    pages without any before it. `keys` are the only ones that are listed, with all below them.
     """
     values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
     values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "matched": list(matched), "first": first}
@@ -68,7 +68,8 @@ def record_page(
             starts, ends = zip(*spans, strict=True) if spans else ((), ())
             values |= {"starts": list(starts), "ends": list(ends)}
             if _is_known(connection, values, listed):
-                connection.execute(_SQL["need_not_last"])
+                if not first:  # it forgets what an earlier listing lacked
+                    connection.execute(_SQL["need_not_last"])
                 return
         _stage(connection, index_id, listed)
         connection.execute(_SQL["note_seen" if spans is None else "note_absent"], values)
@@ -80,7 +81,7 @@ def record_page(
 
 def _is_known(connection: Connection[Any], values: Mapping[str, object], listed: Sequence[ListedEntry]) -> bool:
     """Whether the rows of a page's spans are those of its files, with nothing to do about any of them."""
-    number, known = connection.execute(_SQL["hash_known"], values).fetchone() or (0, None)
+    number, known = connection.execute(_SQL["hash_known"], {**values, "listed": len(listed)}).fetchone() or (0, None)
     return number == len(listed) and (not listed or known == _hash(listed))
 
 
@@ -154,6 +155,7 @@ def _too_many(vanished: int, total: int) -> bool:
 def ignored_if_empty(pool: Pool, task_id: UUID) -> dict[str, int] | None:
     """What a complete listing left out, by rule, if it found no file; None if it found any."""
     with pool.connection() as connection:
+        prefer_indexes(connection)
         row = connection.execute(_SQL["ignored_if_empty"], {"task_id": task_id}).fetchone()
     return dict(row[0]) if row else None
 

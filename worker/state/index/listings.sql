@@ -12,14 +12,14 @@ DELETE FROM search_index_listing WHERE task_id = %(task_id)s AND absent
 -- name: hash_known
 -- The files of some spans: their number, and a hash of them in the order of their keys. It is that of what is listed if
 -- there is nothing to do about them. A length before each text of any form keeps different files apart. A file that an
--- earlier page lacked, and this one has, must lose its mark.
+-- earlier page lacked, and this one has, must lose its mark. One row more than are listed shows that some are gone.
 SELECT count(*), sha256(convert_to(string_agg(CASE
     WHEN :is_unfinished OR (SELECT EXISTS (
         SELECT FROM search_index_listing WHERE task_id = %(task_id)s AND absent)) AND :is_absent THEN '' ELSE
     concat(length(f.path), ' ', length(f.id_path), ' ', f.path, f.id_path, f.stamp, ' ', f.code_version, ' ',
            f.listed_reason, ' ', f.mtime_ms, ' ',
            CASE WHEN convert_to(f.path, 'UTF8') <> f.key THEN encode(f.key, 'hex') END, E'\n') END, '' ORDER BY f.key), 'UTF8'))
-FROM :files_in_spans
+FROM (SELECT f.* FROM :files_in_spans LIMIT %(listed)s + 1) f
 
 -- name: need_not_last
 -- a crash of the server may undo this transaction: the page is listed again
@@ -44,8 +44,8 @@ ON CONFLICT DO NOTHING
 INSERT INTO search_index_listing (task_id, file_id, absent)
 SELECT %(task_id)s, f.id, true FROM search_index_file f
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
-  AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
-  AND NOT :is_unlisted
+  AND NOT (SELECT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id))
+  AND NOT (SELECT :is_unlisted)
 
 -- name: note_absent_at_keys
 -- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
@@ -134,7 +134,8 @@ SELECT count(*) AS files, count(*) FILTER (WHERE :has_live) AS live FROM :vanish
 SELECT t.ignored FROM search_index_task t
 WHERE t.id = %(task_id)s AND (
     SELECT f.id FROM search_index_file f
-    WHERE f.index_id = t.index_id AND f.status <> 'removed' AND NOT :is_absent AND NOT :is_unlisted LIMIT 1) IS NULL
+    WHERE f.index_id = t.index_id AND f.status <> 'removed' AND NOT (SELECT :is_absent) AND NOT (SELECT :is_unlisted)
+    LIMIT 1) IS NULL
 
 -- name: note_missing
 -- files whose removal is held

@@ -125,7 +125,7 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 UPDATE search_index_task
 SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s,
     warning = coalesce(%(warning)s, warning),
-    -- what a listing of the whole folder removes is not noted, so all files are counted next
+    -- a run over some paths adds to the counts that were copied; after a whole listing all files are counted
     counted_at = CASE WHEN %(keys)s::bytea[] IS NOT NULL THEN counted_at END,
     -- a few paths tell nothing about the whole folder
     listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
