@@ -35,7 +35,8 @@ test-fast: $(READY) ## Run the unit and contract tests that end soon: at most th
 	@$(PYTHON) -m tests fast
 
 chaos: $(READY) ## Kill, pause and deceive processes, stage by stage and at random: make chaos [SECONDS=600] [SEED=…]
-	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos
+	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos \
+		tests/browser/test_page_link.py tests/integration/steps/test_equal_folders.py
 
 check: $(READY) ## Check lint, format, types, layers, migrations and commit subjects
 	$(PYTHON) -m tests.commit_subjects

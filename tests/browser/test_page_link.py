@@ -27,9 +27,9 @@ LONG = 60_000
 #: More controls than any view has before the one that is meant.
 MOST_TABS = 80
 QUESTION = "how long does green tea steep?"
-#: The answer, beside files that share words with the question.
+#: The answer, beside files that share fewer words with the question: it is asked before words or vectors are indexed.
 TEXTS = {
-    "tea.md": "# Tea\n\nGreen tea is steeped for two minutes.\n",
+    "tea.md": "# Tea\n\nHow long does it take? Green tea is steeped for two minutes.\n",
     "coffee.md": "# Coffee\n\nHow long coffee is ground does not matter; the beans are green at first.\n",
     "roof.md": "# Roof\n\nA steep roof lasts long, whatever it is painted with.\n",
 }
