@@ -55,10 +55,12 @@ async function partOf(toolId, query, id, signal) {
 // Nothing of another file stays while this one loads or fails.
 export const FileText = (given) => html`<${OneFile} key=${`${given.route.parts[3]} ${given.route.query.path}`} ...${given} />`;
 
-function OneFile({ tool, toolId, route }) {
+function OneFile({ tool, toolId, route, status }) {
   const { query } = route;
   const id = route.parts[3];
-  const part = useData((signal) => partOf(toolId, query, id, signal), [toolId, id, query.path, query.line, query.from, query.chunk]);
+  // a search also finds files that a run has not reached: their text is there once it has
+  const key = [toolId, id, query.path, query.line, query.from, query.chunk, status?.status];
+  const part = useData((signal) => partOf(toolId, query, id, signal), key);
   const { data, error } = part;
   const show = (change) => go(href("tools", toolId, "files", id, { path: query.path, q: query.q, ...change }));
   const back = html`<p><a href=${href("tools", toolId, "files")}>All files</a></p>`;
