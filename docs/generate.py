@@ -20,7 +20,7 @@ from api.http.shares import SHARES
 from docs.openapi import http_calls
 from schemas.content.node import Refused
 from schemas.errors import FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.by_name import LANGUAGES
 from worker.formats.registry import FORMATS
 from worker.formats.unsupported import UNSUPPORTED

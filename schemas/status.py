@@ -1,4 +1,4 @@
-"""States of tasks, and of files. SQL CHECK constraints repeat these values."""
+"""States of tasks. SQL CHECK constraints repeat these values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from enum import StrEnum
 from pydantic import BaseModel, Field
 
 from schemas import fields
-from schemas.reason import FileStatus, Reason
-
-__all__ = ["FileStatus", "Reason", "Status", "TaskKind", "TaskStatus"]
 
 
 class TaskStatus(StrEnum):

@@ -21,7 +21,8 @@ from schemas.content.source import AnySource, ChunkSettings, EmbedderProfile, Gr
 from schemas.derived import DerivedConfigs
 from schemas.ids import NewId
 from schemas.queries.metadata import MetadataConfig
-from schemas.status import FileStatus, Reason, TaskStatus
+from schemas.reason import FileStatus, Reason
+from schemas.status import TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
 Item = TypeVar("Item")
@@ -129,9 +130,7 @@ class ChunksConfig(MetadataConfig):
     max_cost_tokens: int | None = Field(
         default=None, ge=0, le=MAX_TOKENS, description="Maximum tokens that a run pays for; null: no limit."
     )
-    auto_reindex: bool = Field(
-        default=False, description="Start a run after uploads to the folder and edits of its nodes."
-    )
+    auto_reindex: bool = Field(default=False, description="Start a run after uploads and edits of the folder's nodes.")
     watch: bool = Field(
         default=False,
         description="Start a run when the folder changes; S3 needs a queue of events: S3_EVENTS_QUEUE_URL.",

@@ -15,7 +15,7 @@ from schemas.content.source import Granularity
 from schemas.content.stated import is_sidecar
 from schemas.errors import FileError
 from schemas.estimate import CutEstimate, Estimate, Range
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import IndexSettings
 from worker.formats import by_name
 from worker.formats.listed import reason_of

@@ -53,7 +53,8 @@ from schemas.errors import (
     TooManyTools,
 )
 from schemas.estimate import Estimate
-from schemas.status import FileStatus, Reason, Status
+from schemas.reason import FileStatus, Reason
+from schemas.status import Status
 from schemas.tool import (
     File,
     FileText,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.bench import made
 from tests.contract.samples import DATA, SAMPLES, expected
 from tests.parsing import parse

@@ -19,7 +19,7 @@ import pytest
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound
 from tests.contract.samples import DATA, LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
 from tests.parsing import parse

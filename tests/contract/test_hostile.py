@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.samples import (
     DATA,
     LIMITS,

@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from schemas.errors import FileError, FileTooSlow, SourceBusy
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import outlook
 from tests.containers import large_directory, long_number, mailed, many_parts, nested_mail, parted_name, tarred, zipped
 from worker.ignore import EVERYTHING

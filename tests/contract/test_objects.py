@@ -27,7 +27,7 @@ from botocore.exceptions import (
 
 from api.routes.content.uploads import IncomingUpload
 from schemas.errors import DiskFull, FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
 from worker.objects.directory_objects import DirectoryObjects, _FileWriter
 from worker.objects.object_store import (

@@ -22,7 +22,7 @@ from docx import Document as WordDocument
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import outlook
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
 from tests.parsing import parse

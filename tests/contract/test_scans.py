@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.test_ocr import needs_tesseract, saved
 from tests.parsing import parse
 from worker.formats import unsupported

@@ -16,7 +16,7 @@ import pytest
 
 from schemas.content.source import S3Source, leads_out, source_at
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.folders import TREE, Bucket, Folder, Tree, listed
 from tests.helpers import HELPERS
 from worker.ignore import NOT_OBEYED, Rules

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.service import environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.samples import SAMPLES, expected
 from tests.service import NewService, Service
 from worker.formats import unsupported

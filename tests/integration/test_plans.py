@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from schemas.content.acl import EVERYTHING, Sight
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from schemas.tool import File, IndexSettings, ToolConfig
 from tests.integration.database import rows_read
 from tests.service import new_database

@@ -13,7 +13,7 @@ import httpx
 
 from schemas.content.document import FileContent
 from schemas.errors import FileError
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import kept
 from tests.model.folders import Folder, Known

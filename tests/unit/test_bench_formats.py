@@ -6,7 +6,7 @@ import pytest
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.bench import made, recall
 from worker.formats.registry import FORMATS
 from worker.parse import Limits

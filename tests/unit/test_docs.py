@@ -25,7 +25,7 @@ from docs.generate import REFERENCE, rendered
 from docs.openapi import Schema, description
 from schemas.errors import FoldexError
 from schemas.queries.across import Across
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import ToolConfig
 from tests.documents import DOCS, PAGES, ROOT, blocks
 from worker.settings import Settings

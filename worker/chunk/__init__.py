@@ -13,7 +13,7 @@ import numpy as np
 from schemas.content.document import Chunk, Document
 from schemas.content.source import ChunkSettings
 from schemas.errors import FileError, NotFound
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from schemas.content.document import Chunk
 from schemas.errors import EmbeddingError, EmbeddingRefused, Excess, FileError, FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.embed import Embedder
 from worker.embed.batching import RequestTerms, embed_all, never
 from worker.embed.faults import FaultFindingEmbedder, FurtherRequests

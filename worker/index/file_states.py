@@ -10,7 +10,7 @@ from uuid import UUID
 from schemas.content.document import NO_PROPERTIES, CodeDefinition, CodeReference, DocumentProperties
 from schemas.content.metadata import Value
 from schemas.errors import FileError
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from worker.state.index.chunks import PlacedChunk
 from worker.state.index.files import FileClaim
 from worker.tokens import keywords

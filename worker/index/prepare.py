@@ -18,7 +18,7 @@ from schemas.content.document import Chunk, Document, FileContent, text_hash
 from schemas.content.stated import is_sidecar
 from schemas.errors import FileError
 from schemas.ids import ordered_id
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker import parse
 from worker.chunk import chunk
 from worker.formats import by_name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnreadable, FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.state.index import task_notes
 from worker.state.pool import Pool

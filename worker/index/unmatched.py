@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from schemas.content.document import SourceEntry
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import IndexSettings
 from worker.formats.by_name import LANGUAGES, plain_type, type_names
 from worker.formats.registry import BY_EXTENSION, BY_TYPE

@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from schemas.errors import FileError, FoldexError, StoreRefused
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.index.embed import share
 from worker.index.file_states import EmbeddedFile, File, PreparedFile, failed
 from worker.index.run import IndexRun

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.machine.disk_space import DiskSpace
 
 if TYPE_CHECKING:

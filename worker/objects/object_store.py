@@ -24,7 +24,7 @@ from botocore.exceptions import (
 )
 
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.machine.disk_space import DiskSpace
 from worker.objects.directory_objects import DirectoryObjects, Using
 

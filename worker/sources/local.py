@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.handles import (
     OUT_OF_HANDLES,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from schemas.content.document import KeySpan
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 
 Parts = tuple[bytes, ...]
 

@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow, class_row
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import NodesSource
 from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import ObjectStore
 from worker.sandbox.pool import ProjectHelpers

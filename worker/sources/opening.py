@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError, FileTooSlow
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import ContainerKind
 from worker.ignore import Rules, Trail
 from worker.sandbox.members import Member, Packing

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from schemas.content.document import FileContent, ListingPage
 from schemas.content.source import PLAIN, S3, S3Source
 from schemas.errors import FileError, SourceError, SourceRefused
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, Rules
 from worker.sources.flat_listing import topmost
 from worker.sources.key_ranges import KeyRange, ListingPosition, position_of

@@ -13,7 +13,7 @@ from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import leads_out
 from schemas.content.stated import named_values
 from schemas.errors import FileError, SourceRefused
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
 from worker.sources.flat_listing import LAST, filter_files

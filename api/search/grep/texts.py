@@ -12,7 +12,7 @@ from api.search.text.file_text import joined
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.queries.search import Note
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from worker.formats import by_name
 from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN

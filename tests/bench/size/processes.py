@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from api.stack.postgres import postgres
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from tests.bench.size.rows import TASKS, Spent, fill, rows, spending
 from worker.index.pipeline import MAX_CLAIM_FILES
 from worker.state.index import files

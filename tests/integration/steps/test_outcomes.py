@@ -14,7 +14,7 @@ from api.search.pipeline import answer_query
 from schemas.content.document import FileContent
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.queries.search import Query
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, embedded, write
 from worker.index.commit import finish
 from worker.index.embed import embed, recall_vectors

@@ -24,7 +24,7 @@ from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import AnySource, LocalSource, NodesSource, S3Source, parsed_source, source_at
 from schemas.errors import FileError, FilterMatchesNothing, FolderGone, Invalid
 from schemas.queries.search import Filters
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
 from worker.ignore import Rules

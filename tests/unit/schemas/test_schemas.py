@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from schemas.errors import FoldexError
-from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
+from schemas.reason import FileStatus, Reason
+from schemas.status import TaskKind, TaskStatus
 from worker.settings import Settings
 from worker.state.migrate import migrate
 from worker.state.schema_version import BASELINE

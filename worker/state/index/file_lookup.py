@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from schemas.tool import File
 from worker.state.index.files import MAX_PATH
 from worker.state.pool import Pool, autocommit

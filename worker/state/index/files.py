@@ -15,7 +15,7 @@ from psycopg.rows import class_row
 from schemas.content.document import NO_PROPERTIES, DocumentProperties
 from schemas.content.metadata import Value
 from schemas.errors import LeaseLost
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from worker.state.index import counting
 from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from schemas.content.document import KeySpan, SourceEntry
 from schemas.errors import LeaseLost
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.state import silent_backends
 from worker.state.index.files import file_id, fitting, prefer_indexes
 from worker.state.pool import Pool, autocommit

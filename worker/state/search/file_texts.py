@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from schemas.content.document import SourceEntry
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from worker.state import silent_backends
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load, only_of

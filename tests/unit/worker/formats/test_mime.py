@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.detect import detect
 from worker.formats.generated import generated_reason
 

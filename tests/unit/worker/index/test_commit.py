@@ -12,7 +12,7 @@ import pytest
 
 from schemas.content.document import Chunk, DocumentProperties
 from schemas.errors import FileError
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from worker.index.commit import commit, forget, outcome, record_paid
 from worker.index.file_states import (
     EmbeddedFile,

@@ -16,7 +16,7 @@ import pytest
 from schemas.content.document import Chunk, text_hash
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.unit.worker.embed.rates import NO_LIMITS
 from worker.embed import Vectors
 from worker.embed.pace import EmbeddingPace

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import FileStatus, Reason
+from schemas.reason import FileStatus, Reason
 from worker.index.file_states import FileFacts, RemovedFile, UnchangedFile, failed
 from worker.state.index.files import FileClaim
 from worker.tokens.keywords import VERSION

@@ -22,7 +22,7 @@ from api.stack.record import ROOT
 from schemas.content.document import Document
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import IndexSettings
 from worker import chunk, parse
 from worker.chunk.measure import ChunkSpan, Measure

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.content.document import FileContent
 from schemas.errors import StoreError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.unit.worker.index.test_prepare import claim, failure_of, run_over
 from worker import parse
 from worker.index.file_states import FailedFile, File, PreparedFile, RemovedFile, UnchangedFile

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.content.source import EmbedderProfile
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, EmbeddingUnreadable, FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.embed import Vectors
 from worker.index.spending import LimitedEmbedder, Spending
 from worker.state.index import task_notes

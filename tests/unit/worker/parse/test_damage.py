@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats.registry import FORMATS
 from worker.parse.data import csv, jsonl, toml, yaml
 from worker.parse.data import json as json_

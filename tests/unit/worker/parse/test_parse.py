@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from schemas.content.document import Document
 from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests import parsing
 from worker.chunk import chunk
 from worker.formats.grammars import is_known

@@ -10,7 +10,7 @@ import pytest
 from schemas.content.metadata import MAX_METADATA_BYTES, metadata_bytes
 from schemas.content.stated import MAX_SIDECAR_BYTES
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.parse.sidecar import read_sidecar
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.sandbox import process
 from worker.sandbox.helper import Helper
 from worker.sandbox.protocol import Bounds

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from schemas.errors import FileError, NotFound, SourceError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests import pdfs
 from tests.contract.samples import DATA
 from tests.helpers import HELPERS

@@ -8,7 +8,7 @@ from email.mime.message import MIMEMessage
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound, outlook
 from worker.parse.containers import outlook as outlook_container
 from worker.parse.containers.mail import open_mail

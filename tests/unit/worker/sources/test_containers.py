@@ -17,7 +17,7 @@ import pytest
 
 from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import ContainerKind
 from tests.compound import outlook
 from tests.helpers import HELPERS

@@ -17,7 +17,7 @@ import pytest
 
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.ignore import Rules
 from worker.sources import local_directories
 from worker.sources.local import LocalFolder

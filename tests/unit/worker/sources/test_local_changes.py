@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.unit.worker.sources.test_local import LIMIT, fill, listed, reason_of, source
 from worker.sources import local
 

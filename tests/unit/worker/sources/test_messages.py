@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound, outlook
 from tests.helpers import HELPERS
 from worker.ignore import EVERYTHING

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.helpers import HELPERS
 from worker.sandbox.texts import json_text
 

@@ -16,7 +16,7 @@ from api.cli.terminal import output
 from api.cli.terminal.flags import CONFIG, FLAGS, in_flags
 from docs.openapi import description
 from schemas.errors.base import FoldexError
-from schemas.status import Reason
+from schemas.reason import Reason
 from schemas.tool import ToolConfig
 
 ROOT = Path(__file__).parents[5]

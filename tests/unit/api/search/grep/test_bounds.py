@@ -20,7 +20,7 @@ from api.search.grep.scope import SearchableText, TimeOver
 from schemas.content.acl import EVERYTHING
 from schemas.queries.grep import Grep
 from schemas.queries.metadata import PLAIN
-from schemas.status import FileStatus
+from schemas.reason import FileStatus
 from worker.sources.local import LocalFolder
 from worker.state.index import counting
 from worker.state.search import file_texts

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound, outlook, workbook
 from worker.formats.detect import detect
 from worker.parse.limits import Limits

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from worker.formats import unsupported
 from worker.parse import Limits
 from worker.parse.ocr import image

@@ -15,7 +15,7 @@ import pytest
 from openpyxl.comments import Comment
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.samples import of
 from tests.parsing import parse
 from tests.pumps import grows_too_fast

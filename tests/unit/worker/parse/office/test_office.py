@@ -10,7 +10,7 @@ import pptx
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.parsing import parse
 from worker.parse.limits import Limits
 from worker.parse.office import drawing

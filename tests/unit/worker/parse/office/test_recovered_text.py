@@ -8,7 +8,7 @@ import pytest
 
 from schemas.content.document import Document
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound
 from tests.parsing import parse
 from worker.parse.limits import Limits

@@ -13,7 +13,7 @@ from openpyxl import Workbook
 from openpyxl.comments import Comment
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.compound import compound, workbook
 from tests.contract.samples import of, zipped
 from tests.parsing import parse

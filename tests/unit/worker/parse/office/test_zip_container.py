@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.samples import zipped
 from worker.parse import Limits
 from worker.parse.office import zip_container

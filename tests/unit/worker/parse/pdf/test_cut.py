@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.contract.samples import of
 from tests.parsing import parse
 from tests.pdfs import drawn, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.errors import FileError
-from schemas.status import Reason
+from schemas.reason import Reason
 from tests.parsing import parse
 from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
