@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local.test_symbols import CALLS, uses, write
+from tests.integration.local.test_symbols import CALLS, index_texts, uses, write
 from tests.service import TOOLS, Service, checked
 
 
 @pytest.fixture(scope="module")
 def calls(running: Service, root: Path) -> str:
     """A tool over code with ambiguous names and circular calls."""
-    made = root / "callers"
-    made.mkdir()
-    for name, text in CALLS.items():
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "callers", CALLS)
 
 
 def shown(running: Service, tool: str, direction: str, **params: Any) -> list[str]:
@@ -63,13 +57,7 @@ const other = { most: MOST, MOSTLY: 1 }
 
 @pytest.fixture(scope="module")
 def reads(running: Service, root: Path) -> str:
-    made = root / "reads"
-    made.mkdir()
-    for name, text in READS.items():
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "reads", READS)
 
 
 def test_references_include_reads_and_assignments(running: Service, reads: str) -> None:
@@ -323,13 +311,7 @@ export function unknown(x: any) { x.post('d') }
 
 @pytest.fixture(scope="module")
 def package(running: Service, root: Path) -> str:
-    made = root / "package"
-    for name, text in PACKAGE.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "package", PACKAGE)
 
 
 def sure(running: Service, tool: str, direction: str, name: str, depth: int = 1) -> dict[str, tuple[str, int]]:
@@ -440,13 +422,7 @@ export namespace inner {
 
 @pytest.fixture(scope="module")
 def renamed(running: Service, root: Path) -> str:
-    made = root / "renamed"
-    for name, text in RENAMED.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "renamed", RENAMED)
 
 
 def test_callers_by_another_name_are_found(running: Service, renamed: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.local.test_callers import sure
-from tests.integration.local.test_symbols import write
+from tests.integration.local.test_symbols import index_texts
 from tests.service import Service
 
 RESOLVED = ("resolved", 1)
@@ -91,13 +91,7 @@ void free_call() { power(2); }
 
 @pytest.fixture(scope="module")
 def code(running: Service, root: Path) -> str:
-    made = root / "by-class"
-    for name, text in CODE.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "by-class", CODE)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +243,7 @@ BY_NAME = ("by_name", 2)
 
 @pytest.fixture(scope="module")
 def doubtful(running: Service, root: Path) -> str:
-    made = root / "doubtful"
-    for name, text in DOUBTFUL.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "doubtful", DOUBTFUL)
 
 
 @pytest.mark.parametrize(

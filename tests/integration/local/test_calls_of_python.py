@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.local.test_callers import sure
-from tests.integration.local.test_symbols import write
+from tests.integration.local.test_symbols import index_texts
 from tests.service import TOOLS, Service
 
 RESOLVED = ("resolved", 1)
@@ -183,13 +183,7 @@ def third():
 
 @pytest.fixture(scope="module")
 def code(running: Service, root: Path) -> str:
-    made = root / "easily-missed"
-    for name, text in CODE.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "easily-missed", CODE)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.local.test_callers import sure
-from tests.integration.local.test_symbols import write
+from tests.integration.local.test_symbols import index_texts
 from tests.service import TOOLS, Service
 
 RESOLVED = ("resolved", 1)
@@ -154,13 +154,7 @@ function ofTall() { const x = require('./tall'); x.part() }
 
 @pytest.fixture(scope="module")
 def modules(running: Service, root: Path) -> str:
-    made = root / "scripts"
-    for name, text in MODULES.items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "scripts", MODULES)
 
 
 @pytest.mark.parametrize(

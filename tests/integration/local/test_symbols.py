@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,7 @@ class Gauge:
 @pytest.fixture(scope="module")
 def calls(running: Service, root: Path) -> str:
     """A tool over code with ambiguous names and circular calls."""
-    made = root / "calls"
-    made.mkdir()
-    for name, text in CALLS.items():
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
-    return tool
+    return index_texts(running, root / "calls", CALLS)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +109,16 @@ def tool(running: Service, folder: Path) -> str:
 def write(folder: Path, name: str, text: str, later: int = 0) -> None:
     (folder / name).write_text(text)
     os.utime(folder / name, (LONG_AGO + later, LONG_AGO + later))
+
+
+def index_texts(running: Service, folder: Path, texts: Mapping[str, str]) -> str:
+    """A tool over a new folder of files with these texts."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write(folder, name, text)
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    return tool
 
 
 def symbols(running: Service, tool: str, **params: Any) -> list[str]:
@@ -397,12 +402,7 @@ def size_of(node):
 
 
 def test_a_recursive_definition_leads_to_no_stub(running: Service, root: Path) -> None:
-    made = root / "recursive"
-    made.mkdir()
-    for name, text in RECURSIVE.items():
-        write(made, name, text)
-    tool = running.local_tool(made)
-    running.wait(tool)
+    tool = index_texts(running, root / "recursive", RECURSIVE)
     for name in ("depth_of", "size_of"):
         found = running.query(tool, f"where is {name} defined", explain=True)
         assert {hit["file_path"] for hit in found if "definition" in hit["explain"]} == set(RECURSIVE), name
