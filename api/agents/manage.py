@@ -182,7 +182,7 @@ async def ended_run(
 
 
 async def state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
-    """What an agent is told of an index."""
+    """What an agent learns about an index."""
     has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
     notes = warnings(now)
     if has_tree:

@@ -209,7 +209,7 @@ def get_status(tool_id: ToolId, index: CachedIndexDep, caller: CallerDep, resour
     task = of_tool(statuses.newest_of_tool, tool_id, caller, resources)
     shown = status_as_seen(caller, task)
     sees_all = caller.sight.is_whole or not task.may_hide
-    # who may change rules is told that they match nothing, whatever it may read
+    # a caller who may change rules hears which ones match no file, even if it may not read all files
     if sees_all or "write" in caller.scopes:
         found = warnings_of(resources.pool, index.id, index.metadata)
         of_files = (found.mistyped, model_choice.warning_of(resources, index, task)) if sees_all else ()

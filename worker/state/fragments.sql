@@ -169,7 +169,7 @@ WHERE f.status <> 'removed'
 EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id AND l.absent)
 
 -- name: vanished
--- the files f that the listing of a task lacks; a later page may tell that their directory could not be listed
+-- The files f that the listing of a task lacks. A later page may report that their directory could not be listed.
 search_index_listing l JOIN search_index_file f ON f.id = l.file_id
 WHERE l.task_id = %(task_id)s AND l.absent AND f.status <> 'removed' AND NOT :is_unlisted
 
@@ -355,7 +355,7 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = coalesce(f.no
     AND split_part(coalesce(f.live_stamp, f.stamp), '-', 2) = (:created)::text)
 
 -- name: is_unused_list
--- Whether an access list a is of no node. The newest of a project stays: it tells that lists are to be looked at.
+-- Whether no node has an access list a. The newest list of a project stays: it shows that lists must be checked.
 EXISTS (SELECT FROM acl_class l WHERE l.project_id = a.project_id AND l.id > a.id)
     AND NOT EXISTS (SELECT FROM content_node n WHERE n.project_id = a.project_id AND n.acl_class = a.id)
     AND NOT EXISTS (

@@ -23,7 +23,7 @@ _CLOSURE = re.compile(r"(?:\b(?:function|fn)[ \t]{0,9}&?[ \t]{0,9}|(?<!operator\
 #: What may precede the last of several types of PHP.
 _OTHER_TYPE = re.compile(r"(\w{1,99})\s{0,9}[|&]\s{0,9}\\?(?:\w{1,50}\\){0,9}$")
 _ALTERNATIVE = re.compile(rf"[ \t]*\|[ \t]*[\"']?({_NAME})")
-#: What a variable may be that is no class.
+#: Values of a variable that name no class.
 _NOTHING = frozenset({"None", "null", "undefined"})
 #: What stands before an attribute, before an argument or a parameter, and before what a loop assigns.
 _OWNER = re.compile(r"([\w)\]]{1,50})(?:\?\.|\.|->)$")

@@ -410,7 +410,7 @@ class Meanings(CodeFiles):
             if not own and code.file.language in {"go", "cpp"}:
                 own = self._beside(each, code, name)
             if own and not (skip and each == owner):
-                # elsewhere only its name tells what a base is
+                # in other languages a base is known by its name only
                 is_own = each.path == owner.path and own[0].file_id == code.file.id
                 is_seen = is_own or code.file.language in LANGUAGES or code.has_locals
                 return Meaning(own, "resolved" if is_seen else "likely")
