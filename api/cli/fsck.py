@@ -74,7 +74,7 @@ def check(resources: Resources, tool_id: UUID | None, *, repair: bool) -> Iterat
 
 def _check_lists(resources: Resources, project: str, *, repair: bool) -> Finding:
     found = Finding(project, "nodes", live=nodes.count(resources.pool, project))
-    found.drift = _counted(misfiled=nodes.misfiled(resources.pool, project, repair=repair))
+    found.drift = _counted(misfiled=nodes.count_misfiled(resources.pool, project, repair=repair))
     found.ok = repair or not found.drift
     return found
 

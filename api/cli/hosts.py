@@ -92,7 +92,7 @@ def _registry(pool: Pool) -> Iterator[CheckOutcome]:
 
     processes, findings = compare.survey(pool)
     for process in processes:
-        yield CheckOutcome(process.name, True, _told(process))
+        yield CheckOutcome(process.name, True, _describe(process))
     for sentence in missing(processes):
         yield CheckOutcome("hosts", False, sentence)
     for finding in findings:
@@ -109,7 +109,7 @@ def missing(processes: Sequence[HostProcess]) -> list[str]:
     return [sentence for part, sentence in NEEDED.items() if part not in done]
 
 
-def _told(process: HostProcess) -> str:
+def _describe(process: HostProcess) -> str:
     """What a process noted of itself."""
     reached = sorted(service for service, failure in process.reached.items() if failure is None)
     parts = [

@@ -57,7 +57,7 @@ class FairCalls:
         owner, receive = await self._owner(share, request, receive)
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(share.held_by_call(owner))
+                await stack.enter_async_context(share.hold_by_call(owner))
             except FoldexError as error:
                 await _refuse(request, error, receive, send)
                 return
@@ -92,7 +92,7 @@ def share_of(method: str, path: str) -> Share:
 
 
 async def _refuse(request: Request, error: FoldexError, receive: Receive, send: Send) -> None:
-    answer = problems.answered(request, error)
+    answer = problems.error_response(request, error)
     # an upload is not read, and must not be parsed as the next request
     answer.headers["Connection"] = "close"
     body = IncomingBody(receive)

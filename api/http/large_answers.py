@@ -14,7 +14,7 @@ LARGE_CHUNKS = 100
 
 def answer(top_k: int, project_id: str) -> AbstractContextManager[None]:
     """Hold room for an answer of up to `top_k` hits. Raises `ProjectBusy` or `SearchBusy` if there is none in time."""
-    return LARGE_ANSWERS.held(project_id) if top_k > LARGE_HITS else nullcontext()
+    return LARGE_ANSWERS.hold(project_id) if top_k > LARGE_HITS else nullcontext()
 
 
 def text(chunks: int, project_id: str, *, with_file: bool = False) -> AbstractContextManager[None]:
@@ -22,4 +22,4 @@ def text(chunks: int, project_id: str, *, with_file: bool = False) -> AbstractCo
 
     Raises `ProjectBusy` or `ServerBusy` if there is none in time.
     """
-    return LARGE_TEXTS.held(project_id) if with_file or chunks > LARGE_CHUNKS else nullcontext()
+    return LARGE_TEXTS.hold(project_id) if with_file or chunks > LARGE_CHUNKS else nullcontext()

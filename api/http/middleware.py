@@ -124,7 +124,7 @@ class RequestGate:
                     receive, send = await self._take_body(request, owner, body, send, held)
             except (FoldexError, OperationalError) as error:
                 held.close()
-                answer = problems.answered(request, error)
+                answer = problems.error_response(request, error)
                 if self._tokens is not None and "WWW-Authenticate" in answer.headers:
                     answer.headers["WWW-Authenticate"] = self._tokens.metadata.challenge(request, error)
                 if not isinstance(error, Unauthorized | CrossSite | ScopeMissing):
@@ -182,7 +182,7 @@ class RequestGate:
             raise unauthorized()
         # no project's id has a NUL
         owner = self._known.get(key_hash) or f"\0{request.client.host if request.client else UNNAMED}"
-        async with KEYS.held_by_call(owner):
+        async with KEYS.hold_by_call(owner):
             found = await run_in_threadpool(known.get, key_hash)
         if found is None:
             self._unknown[key_hash] = True

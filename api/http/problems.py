@@ -50,7 +50,7 @@ def _fault(fault: DescribedError, **more: Any) -> JSONResponse:
     return _problem(fault.status, fault.code, fault.detail, headers, **more)
 
 
-def answered(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
+def error_response(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
     """The answer to an error raised before the request reaches the application."""
     return _foldex(request, error) if isinstance(error, FoldexError) else _database(request, error)
 

@@ -84,7 +84,7 @@ class Share:
     remedy: str = field(default="try again shortly", kw_only=True)
 
     @contextmanager
-    def held(self, owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
+    def hold(self, owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
         """Hold room for one. Meanwhile `check` is called, which may raise. Raises `ProjectBusy` or `busy`."""
         with ExitStack() as stack:
             with self._queueing() as seconds:
@@ -102,8 +102,8 @@ class Share:
             yield
 
     @asynccontextmanager
-    async def held_by_call(self, owner: str) -> AsyncIterator[None]:
-        """Do what `held` does, in a coroutine."""
+    async def hold_by_call(self, owner: str) -> AsyncIterator[None]:
+        """Do what `hold` does, in a coroutine."""
         async with AsyncExitStack() as stack:
             with self._queueing() as seconds:
                 try:
@@ -177,8 +177,8 @@ _computing: ContextVar[str | None] = ContextVar("computing", default=None)
 
 @contextmanager
 def computing(owner: str, check: Callable[[], None] = _no_check) -> Iterator[None]:
-    """Hold room to compute, as `Share.held` does."""
-    with COMPUTING.held(owner, check):
+    """Hold room to compute, as `Share.hold` does."""
+    with COMPUTING.hold(owner, check):
         token = _computing.set(owner)
         try:
             yield
@@ -189,7 +189,7 @@ def computing(owner: str, check: Callable[[], None] = _no_check) -> Iterator[Non
 def elsewhere() -> AbstractContextManager[None]:
     """Leave the room to others while the thread at hand waits for another machine."""
     owner = _computing.get()
-    return nullcontext() if owner is None else COMPUTING.slots.lent(owner)
+    return nullcontext() if owner is None else COMPUTING.slots.lend(owner)
 
 
 SHARES: Sequence[Share] = [each for each in vars().values() if isinstance(each, Share)]

@@ -8,7 +8,7 @@ from api.http.shares import ESTIMATES
 from api.indexers.folder_estimate import PricedModel, estimate
 from schemas.content.document import SourceEntry
 from schemas.estimate import Estimate
-from worker.embed.known_models import known
+from worker.embed.known_models import lookup_model
 from worker.embed.models import is_local, limits
 from worker.resources import Resources
 from worker.state.index import listings, tools
@@ -35,9 +35,9 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
         name,
         max_inputs=resources.settings.embedding_batch_size or model_limits.max_inputs,
         max_request_tokens=model_limits.max_request_tokens,
-        price=0.0 if is_local(name) else known(name).input_price,
+        price=0.0 if is_local(name) else lookup_model(name).input_price,
     )
-    with ESTIMATES.held(new_index.project_id):
+    with ESTIMATES.hold(new_index.project_id):
         found = estimate(
             resources.source_with(new_index.project_id, new_index.source, settings),
             settings,

@@ -36,7 +36,7 @@ def estimate(resources: Resources, subject: Subject) -> RaptorEstimate:
     leaves, tokens = views.folder(resources.pool, subject.index_id)
     expected = cost(config, leaves, tokens)
     free = is_local(model)
-    known = KnownModel(input_price=0.0, output_price=0.0) if free else known_models.known(model)
+    known = KnownModel(input_price=0.0, output_price=0.0) if free else known_models.lookup_model(model)
     priced = free or provider_of(model, options).api_base is None
     spent = 0 if free else expected.tokens
     return RaptorEstimate(

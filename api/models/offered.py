@@ -89,7 +89,7 @@ def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Pr
     )
     if models.is_local(name):
         return info
-    known = known_models.known(name)
+    known = known_models.lookup_model(name)
     configured = {
         "provider": known_models.provider_of(name),
         "dimensions": (is_default and options.embedding_dimensions) or known.dimensions,
@@ -101,7 +101,7 @@ def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Pr
 
 
 def _other(kind: Kind, name: str, api_base: str | None) -> ModelInfo:
-    known = _FREE if models.is_local(name) else known_models.known(name)
+    known = _FREE if models.is_local(name) else known_models.lookup_model(name)
     priced = KnownModel() if api_base else known
     return ModelInfo(
         model=name,

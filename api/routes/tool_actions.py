@@ -185,7 +185,7 @@ async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> TaskOfT
     try:
         # each poll may wait anew
         with one_call():
-            async with READS.held_by_call(project_id):
+            async with READS.hold_by_call(project_id):
                 return await run_in_threadpool(_newest_task, pool, tool_id)
     except (ProjectBusy, ServerBusy):
         return None

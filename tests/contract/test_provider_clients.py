@@ -431,7 +431,7 @@ def test_the_table_is_that_of_litellm() -> None:
     table: dict[str, dict[str, Any]] = warm().model_cost
     assert len(table) > 1000
     for name, row in table.items():
-        known = known_models.known(name)
+        known = known_models.lookup_model(name)
         assert known_models.known_input_tokens(name) == row.get("max_input_tokens")
         assert (known.dimensions, known.max_output_tokens) == (
             row.get("output_vector_size"),

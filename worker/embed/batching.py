@@ -59,7 +59,7 @@ class RequestTerms:
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
     to other work, no further request starts, as when the time is up. While requests are in flight after that time, or
     after `PATIENCE_SECONDS`, `meanwhile` does a part of other work, and says whether there may be more. Threads call
-    `answered` at each answer, which the caller may take later.
+    `note_answer` at each answer, which the caller may take later.
     """
 
     budget: RateBudget | None = None
@@ -69,7 +69,7 @@ class RequestTerms:
     only_full: bool = False
     gives_way: Callable[[], bool] = never
     meanwhile: Callable[[], bool] = never
-    answered: Callable[[], None] = no_check
+    note_answer: Callable[[], None] = no_check
 
 
 FREE = RequestTerms()
@@ -277,7 +277,7 @@ class _EmbeddingRun:
     def _send(self, batch: list[int]) -> Vectors:
         """Send one request. Runs in a thread of the pool, so that waiting for the budget delays no answer."""
         vectors = self._ask(batch)
-        self._terms.answered()
+        self._terms.note_answer()
         return vectors
 
     def _ask(self, batch: list[int]) -> Vectors:
@@ -305,7 +305,7 @@ class _EmbeddingRun:
         error = request.exception()
         if error is None:
             self._answered = self._has_progress = True
-            self._patience.succeeded()
+            self._patience.note_success()
             self._learn_from_answer(batch)
             yield batch.indices, request.result()
         elif isinstance(error, EmbeddingUnreadable) and not self._answered and self._refusals >= retry.MAX_UNREADABLE:
@@ -321,7 +321,7 @@ class _EmbeddingRun:
         """Yield the texts of a refused request that have an outcome; queue the others in smaller requests."""
         tokens = [self._tokens[index] for index in batch.indices]
         if self._terms.budget is not None:
-            self._terms.budget.refused(error, tokens)
+            self._terms.budget.note_refusal(error, tokens)
         if error.excess is None:
             self._refusals += 1
         if isinstance(error, EmbeddingUnreadable) and error.answered:
@@ -346,12 +346,12 @@ class _EmbeddingRun:
         budget, refused = self._terms.budget, batch.parent
         if budget is None:
             return
-        budget.answered([self._tokens[index] for index in batch.indices])
+        budget.note_answer([self._tokens[index] for index in batch.indices])
         while refused is not None:
             refused.left -= 1
             if refused.left or refused.is_excused:
                 break
-            budget.refused_for_size(refused.texts)
+            budget.note_size_refusal(refused.texts)
             refused = refused.parent
 
     def _excuse(self, batch: _Batch) -> None:
@@ -360,7 +360,7 @@ class _EmbeddingRun:
         while refused is not None and not refused.is_excused:
             refused.is_excused = True
             if self._terms.budget is not None:
-                self._terms.budget.excused(refused.texts)
+                self._terms.budget.excuse(refused.texts)
             refused = refused.parent
 
     def _is_repeated(self, error: EmbeddingUnavailable) -> bool:

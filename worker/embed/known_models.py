@@ -44,7 +44,7 @@ class KnownModel:
     query_price: float | None = None
 
 
-def known(model: str) -> KnownModel:
+def lookup_model(model: str) -> KnownModel:
     """The facts of a model, by its name with or without its provider."""
     entry = _entry(model)
     return KnownModel(

@@ -41,7 +41,7 @@ class Learned:
         """Whether the good and the bad size are so close that nothing between them is worth a try."""
         return bool(self.bad) and self.bad - self.good <= max(1, self.good // CLOSE)
 
-    def refused(self, size: int, most: int | None = None) -> Learned:
+    def after_refusal(self, size: int, most: int | None = None) -> Learned:
         """What is known after a request was refused for its size; `most` is the size that the provider states."""
         if self.is_settled and size == self.bad and most in {None, self.good}:
             return Learned(self.good, self.bad, min(self.probes + 1, MOST_PROBES))
@@ -51,13 +51,13 @@ class Learned:
             return self
         return Learned(self.good if self.good < size else 0, size)
 
-    def answered(self, size: int) -> Learned:
+    def after_answer(self, size: int) -> Learned:
         """What is known after a request of this size was answered."""
         if size <= self.good:
             return self
         return Learned(size, self.bad if self.bad > size else 0, 0 if size >= self.bad else self.probes)
 
-    def excused(self, size: int) -> Learned:
+    def after_excuse(self, size: int) -> Learned:
         """What is known once another reason was found for the refusal of a request of this size."""
         return Learned(self.good) if self.bad == size else self
 
@@ -79,14 +79,14 @@ class SizeLimit:
         """The largest size to send, at most `most`."""
         return min(most, self._limit) if self.known.bad else most
 
-    def refused(self, size: int, most: int | None = None) -> None:
+    def note_refusal(self, size: int, most: int | None = None) -> None:
         """Learn from a request that was refused for its size."""
-        self.take(self.known.refused(size, most))
+        self.take(self.known.after_refusal(size, most))
         self._answers = 0
 
-    def answered(self, size: int) -> None:
+    def note_answer(self, size: int) -> None:
         """Learn from an answer, and allow a larger size after enough of them."""
-        self.take(self.known.answered(size))
+        self.take(self.known.after_answer(size))
         if not self.known.bad or size < self._limit:
             return
         self._answers += 1
@@ -97,9 +97,9 @@ class SizeLimit:
             between = (self.known.good + self.known.bad) // 2
             self._limit, self._answers = max(self.known.good + 1, min(2 * self.known.good, between)), 0
 
-    def excused(self, size: int) -> None:
+    def excuse(self, size: int) -> None:
         """Forget that a size was refused: the request had another fault."""
-        self.take(self.known.excused(size))
+        self.take(self.known.after_excuse(size))
 
     def take(self, known: Learned) -> None:
         """Go by what is known, which another process may have learned."""
@@ -154,16 +154,16 @@ class RequestSizes:
         with self._lock:
             return self._texts.of(max_texts), self._tokens.of(max_tokens)
 
-    def answered(self, tokens: list[int]) -> None:
+    def note_answer(self, tokens: list[int]) -> None:
         """Learn from an answer to texts of so many tokens each."""
         with self._lock:
-            self._texts.answered(len(tokens))
-            self._tokens.answered(sum(tokens))
+            self._texts.note_answer(len(tokens))
+            self._tokens.note_answer(sum(tokens))
             self._longest_answered = max(self._longest_answered, *tokens)
             if self._too_long and self._longest_answered >= min(self._too_long):
                 self._too_long.clear()
 
-    def refused(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
+    def note_refusal(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
         """Learn from a refusal of texts of so many tokens each.
 
         A refusal without a reason is for the size if none so large was answered. Otherwise a text may be the cause.
@@ -172,25 +172,25 @@ class RequestSizes:
         with self._lock:
             match refusal.excess:
                 case Excess.TEXTS:
-                    self._texts.refused(texts, refusal.most)
+                    self._texts.note_refusal(texts, refusal.most)
                 case Excess.TOKENS:
-                    self._tokens.refused(sum(tokens))
+                    self._tokens.note_refusal(sum(tokens))
                 case Excess.LENGTH:
                     self._note_too_long(tokens)
                 case Excess.SIZE:
-                    self._texts.refused(texts)
+                    self._texts.note_refusal(texts)
                 case _:
                     self._learn_from_unexplained(refusal, texts)
 
     def was_for_size(self, texts: int) -> None:
         """Learn that a request was refused for its size: all of its texts were answered in smaller ones."""
         with self._lock:
-            self._texts.refused(texts)
+            self._texts.note_refusal(texts)
 
-    def excused(self, texts: int) -> None:
+    def excuse(self, texts: int) -> None:
         """Forget that a request of so many texts was refused: one of them was the cause."""
         with self._lock:
-            self._texts.excused(texts)
+            self._texts.excuse(texts)
 
     @property
     def shortest_refused(self) -> float:
@@ -201,9 +201,9 @@ class RequestSizes:
     def _learn_from_unexplained(self, refusal: EmbeddingRefused, texts: int) -> None:
         vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) else 0
         if 0 < vectors <= texts // 2:
-            self._texts.refused(texts, vectors)
+            self._texts.note_refusal(texts, vectors)
         elif texts > max(1, self._texts.known.good) and not isinstance(refusal, EmbeddingUnreadable):
-            self._texts.refused(texts)
+            self._texts.note_refusal(texts)
 
     def _note_too_long(self, tokens: list[int]) -> None:
         """Note a text that was refused alone, unless as long a one was answered: its words have more tokens."""

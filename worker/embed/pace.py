@@ -32,14 +32,14 @@ class EmbeddingPace:
         with self._lock:
             return max(self._request_seconds, tokens * self._seconds / self._tokens) if self._tokens else math.inf
 
-    def answered(self, tokens: int, seconds: float, *, first: float) -> None:
+    def note_answer(self, tokens: int, seconds: float, *, first: float) -> None:
         """Note how long texts took, and the `first` request of them."""
         with self._lock:
             weight = 0.5 ** (tokens / HALF_LIFE_TOKENS)
             self._tokens, self._seconds = weight * self._tokens + tokens, weight * self._seconds + seconds
             self._request_seconds = first
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Forget it: the embedder is away, hangs, or asks to wait."""
         with self._lock:
             self._tokens, self._seconds, self._request_seconds = 0.0, 0.0, 0.0

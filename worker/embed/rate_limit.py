@@ -86,21 +86,21 @@ class RateBudget:
         """Texts and tokens of the largest request, of those that a model takes, that its provider is sent now."""
         return (1, max_tokens) if self._has_no_quota else self.sizes.of(max_texts, max_tokens)
 
-    def answered(self, tokens: list[int]) -> None:
+    def note_answer(self, tokens: list[int]) -> None:
         """Learn from an answer to texts of so many tokens each."""
-        self._learn(lambda: self.sizes.answered(tokens))
+        self._learn(lambda: self.sizes.note_answer(tokens))
 
-    def refused(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
+    def note_refusal(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
         """Learn from a refusal of texts of so many tokens each."""
-        self._learn(lambda: self.sizes.refused(refusal, tokens))
+        self._learn(lambda: self.sizes.note_refusal(refusal, tokens))
 
-    def refused_for_size(self, texts: int) -> None:
+    def note_size_refusal(self, texts: int) -> None:
         """Learn that a request of so many texts was refused for its size."""
         self._learn(lambda: self.sizes.was_for_size(texts))
 
-    def excused(self, texts: int) -> None:
+    def excuse(self, texts: int) -> None:
         """Learn that a request of so many texts was refused for another reason than its size."""
-        self._learn(lambda: self.sizes.excused(texts))
+        self._learn(lambda: self.sizes.excuse(texts))
 
     def _learn(self, learn: Callable[[], None]) -> None:
         """Learn, and share what is new and of use to other processes."""
@@ -214,7 +214,7 @@ class RateBudget:
             answered = isinstance(error, EmbeddingError | LlmError)
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=answered))
             raise
-        self._pace.succeeded()
+        self._pace.note_success()
         if not self._is_calm():
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=True))
         return answer
@@ -223,7 +223,7 @@ class RateBudget:
         """Record a failure. Returns the seconds until this process asks again."""
         self._has_no_quota = failure.has_no_quota
         self._calm_until = float("-inf")
-        pause = self._pace.failed(failure, began, self._clock.now(), share)
+        pause = self._pace.note_failure(failure, began, self._clock.now(), share)
         self._with_limiter(lambda limiter: limiter.record_failure(request_id, failure))
         return pause
 

@@ -205,7 +205,7 @@ class Pace:
         """Seconds for which this process still pauses."""
         return max(0.0, self._resume_at - now)
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Forget the failures; allow more requests in flight, and larger ones, after enough successes."""
         with self._lock:
             self._failures = 0
@@ -214,7 +214,7 @@ class Pace:
             if self._successes >= SUCCESSES_TO_GROW:
                 self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
 
-    def failed(self, failure: Failure, began: float, now: float, share: float = 1.0) -> float:
+    def note_failure(self, failure: Failure, began: float, now: float, share: float = 1.0) -> float:
         """Seconds until this process should ask again, after a request that began at `began` failed.
 
         `share` is its share of the model's largest request.
@@ -268,7 +268,7 @@ class Patience:
     def __init__(self) -> None:
         self._failing_since: float | None = None
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Start again at the next failure."""
         self._failing_since = None
 

@@ -268,12 +268,12 @@ def _pay(
                     batch.pay(group[0])
                     answered_tokens += group[0].chunk.tokens
     except EmbeddingError as error:
-        run.pace.failed()
+        run.pace.note_failure()
         return error
     except FoldexError as error:
         stopped = error
     if answered_tokens:
-        run.pace.answered(answered_tokens, stopwatch.last, first=stopwatch.first)
+        run.pace.note_answer(answered_tokens, stopwatch.last, first=stopwatch.first)
     return stopped
 
 

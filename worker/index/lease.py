@@ -60,7 +60,7 @@ class Lease:
     def _expired(self) -> bool:
         return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
-    def parsing(self, seconds: float, longest: float | None = None) -> None:
+    def note_parsing(self, seconds: float, longest: float | None = None) -> None:
         """Note that parsing of a file begins; if the process now dies or exceeds its time, the file is to blame.
 
         `seconds` of processor time are allowed. `longest` is the allowed wall-clock time in seconds, for work that
@@ -71,7 +71,7 @@ class Lease:
         self._longest = max(self._allowed * _WALL_CLOCK_FACTOR, longest or 0.0)
         self._parsing_since = time.monotonic()
 
-    def parsed(self) -> None:
+    def note_parsed(self) -> None:
         """Note that nothing is being parsed any more."""
         self._parsing_since = None
 

@@ -159,7 +159,7 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
 
 def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[EmbeddedFile]:
     """Write the words of files whose vectors were to come soon. Returns those that lack vectors, claimed anew."""
-    run.pace.failed()
+    run.pace.note_failure()
     written = {file.claim.id: replace(file, words={}) for file in files}
     claims = commit(run, [*written.values()], keep=True)
     return [kept(claim, written[claim.id]) for claim in claims]

@@ -87,10 +87,10 @@ def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     for claim in sorted(claims, key=attrgetter("key")):
         if prepared and (time.monotonic() > deadline or chunks > PREPARE_CHUNKS):
             break
-        run.lease.parsing(run.limits.seconds)
+        run.lease.note_parsing(run.limits.seconds)
         prepared.append(read_file(run, claim))
         chunks += len(prepared[-1].new)
-    run.lease.parsed()
+    run.lease.note_parsed()
     if len(claims) == 1:
         # for many files the next renewal records this, but the verdict on a lone file must not wait for it
         files.note_parsed(run.pool, run.lease.owner)
@@ -218,7 +218,7 @@ class _Reading:
             raise FileError(reason)
         if "secrets" not in keep and parse.is_secret(file.name, data, run.limits):
             raise FileError(Reason.SECRET)
-        run.lease.parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
+        run.lease.note_parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
         if "secrets" not in keep:
             document = replace(document, text=parse.without_keys(document.text))

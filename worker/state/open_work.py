@@ -43,7 +43,7 @@ def is_swept(pool: Pool, within: timedelta) -> bool:
         return is_true(connection, _SQL["is_swept"], {"within": within})
 
 
-def swept(pool: Pool) -> None:
+def note_sweep(pool: Pool) -> None:
     """Note that a worker sweeps now."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["swept"])

@@ -16,7 +16,7 @@ from worker.state.index import chunks, delete_queue, namespaces, tools
 from worker.state.index.chunks import ChunkTombstones
 from worker.state.index.tools import BuriedIndex
 from worker.stores import STORES
-from worker.upkeep.isolation import failing_alone
+from worker.upkeep.isolation import isolate_failure
 
 #: Seconds that one sweep spends on deletes in one store, and again on purges; a single request may take longer.
 SECONDS_PER_STORE = 1.5
@@ -86,7 +86,7 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
     `work` returns whether it did everything due; the rest waits for its next turn.
     """
     event, record = "vectors not deleted yet", delete_queue.postpone
-    with failing_alone(event, namespace=namespace):
+    with isolate_failure(event, namespace=namespace):
         try:
             record = delete_queue.note_done if work() else delete_queue.requeue
         except FoldexError as error:

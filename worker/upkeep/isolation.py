@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def failing_alone(event: str, **ids: str) -> Iterator[None]:
+def isolate_failure(event: str, **ids: str) -> Iterator[None]:
     """Log the failure of work on one index and go on, unless Postgres itself fails."""
     try:
         yield

@@ -24,7 +24,7 @@ from worker.state.index import (
 )
 from worker.state.pool import Pool
 from worker.upkeep.flower import show_failed_run
-from worker.upkeep.isolation import failing_alone, unless_locked
+from worker.upkeep.isolation import isolate_failure, unless_locked
 
 #: Time before a folder whose task could not be started is tried again.
 START_PAUSE = timedelta(minutes=1)
@@ -41,7 +41,7 @@ def start_due(resources: Resources) -> int:
     changes.schedule(resources.pool)
     due = changes.due(resources.pool)
     for index_id in due:
-        with failing_alone("a run could not be started yet", index_id=str(index_id)):
+        with isolate_failure("a run could not be started yet", index_id=str(index_id)):
             _start(resources.pool, index_id, rest)
             continue
         changes.postpone(resources.pool, index_id, START_PAUSE)

@@ -92,7 +92,7 @@ def _attempt(turn: _SweepLock, name: str, step: Step, resources: Resources) -> i
 
 
 def _note(resources: Resources) -> int:
-    open_work.swept(resources.pool)
+    open_work.note_sweep(resources.pool)
     return 0
 
 

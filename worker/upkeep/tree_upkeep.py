@@ -10,7 +10,7 @@ from worker.resources import Resources
 from worker.state.index.tools import TREE
 from worker.state.pool import Pool
 from worker.state.tree import trees
-from worker.upkeep.isolation import failing_alone
+from worker.upkeep.isolation import isolate_failure
 
 #: Vectors that one sweep deletes per index.
 MAX_DELETES = 1000
@@ -46,7 +46,7 @@ def delete_vectors(resources: Resources) -> int:
         namespace = due.namespace + TREE
         if due.vector_store in refused:
             continue
-        with failing_alone("vectors of summaries not deleted yet", namespace=namespace):
+        with isolate_failure("vectors of summaries not deleted yet", namespace=namespace):
             try:
                 store = resources.store(due.vector_store, due.keyword_index)
                 store.write(namespace, due.dimensions, deletes=due.ids)

@@ -30,7 +30,7 @@ from worker.sources.registry import watch_source
 from worker.state import schema_version
 from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
-from worker.upkeep.isolation import failing_alone
+from worker.upkeep.isolation import isolate_failure
 
 #: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
@@ -178,7 +178,7 @@ class Watcher:
         """Start the runs that are due, without waiting for the next sweep."""
         for id_ in [id_ for id_, due in self._due.items() if due <= time.monotonic()]:
             del self._due[id_]
-            with failing_alone("a run could not be started yet", index_id=str(id_)):
+            with isolate_failure("a run could not be started yet", index_id=str(id_)):
                 started = changes.start(self._resources.pool, id_, self._rest)
                 if started is not None:
                     # in the background: a broker that is down must not delay the watch

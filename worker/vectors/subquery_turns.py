@@ -41,7 +41,7 @@ class SubqueryTurns:
         self._namespaces: dict[str, _Namespace] = {}
 
     @contextmanager
-    def held(self, namespace: str, subqueries: int, deadline: float) -> Iterator[None]:
+    def hold(self, namespace: str, subqueries: int, deadline: float) -> Iterator[None]:
         """Run so many subqueries, at most `most`, once those before have ended.
 
         Raises `StoreUnavailable` if that is not before the `deadline`, a time of `time.monotonic`.

@@ -323,7 +323,7 @@ class TurbopufferStore:
     def _read_once(
         self, namespace: str, call: Callable[[Namespace, float], T], subqueries: int, deadline: float
     ) -> T | None:
-        with self._turns.held(namespace, subqueries, deadline):
+        with self._turns.hold(namespace, subqueries, deadline):
             seconds = max(deadline - time.monotonic(), SHORTEST_S)
             return self._request(namespace, lambda ns: call(ns, seconds))
 

@@ -62,7 +62,9 @@ def json_with(text: str, section: str, name: str, entry: Entry | None) -> str:
     """The text of a JSON file whose object `section` has the entry `name`, or none. Raises `Unchangeable`."""
     if not text.strip("\ufeff \t\r\n"):
         return text if entry is None else json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
-    return _checked(text, lambda: _json_changed(text, section, name, entry), _meant, (section, name), entry)
+    return _checked(
+        text, lambda: _json_changed(text, section, name, entry), _parse_relaxed_json, (section, name), entry
+    )
 
 
 def toml_with(text: str, section: str, name: str, entry: Entry | None) -> str:
@@ -231,7 +233,7 @@ def _object(text: str, place: int) -> _Object:
     raise Unchangeable
 
 
-def _meant(text: str) -> Any:
+def _parse_relaxed_json(text: str) -> Any:
     """What JSON with comments means. A comma may be before a closing bracket."""
     pieces: list[str] = []
     for token in _tokens(text):

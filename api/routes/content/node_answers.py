@@ -136,7 +136,7 @@ def _as_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def room_for(row: NodeRow) -> AbstractContextManager[None]:
     """Hold room for the text of a node's inline JSON. Raises `ProjectBusy` or `ServerBusy`."""
     is_large = row.object_key is None and row.size > MAX_PARSED_BYTES
-    return LARGE_TEXTS.held(row.project_id) if is_large else nullcontext()
+    return LARGE_TEXTS.hold(row.project_id) if is_large else nullcontext()
 
 
 def with_json(resources: Resources, row: NodeRow, sight: Sight) -> NodeRow:

@@ -14,7 +14,7 @@ from psycopg import DataError
 from api.http.disconnect import CallerLeft, Disconnect
 from api.http.shares import ACROSS_THREADS, UNNAMED
 from api.search.across.merge import ToolHits
-from api.search.query.filters import told_filters
+from api.search.query.filters import spell_filters
 from schemas.errors import FilterMatchesNothing, FoldexError, SearchSlow
 from schemas.queries.across import Searched
 from schemas.queries.search import Note, SearchRequest
@@ -110,7 +110,7 @@ def check_answered(outcomes: Sequence[JobOutcome], request: SearchRequest) -> No
 
 
 def _no_match(outcomes: Sequence[JobOutcome], request: SearchRequest) -> FilterMatchesNothing:
-    filters = told_filters(request.filters)
+    filters = spell_filters(request.filters)
     hints = "".join(dict.fromkeys(_hint(outcome.error) for outcome in outcomes))
     return FilterMatchesNothing(f"No indexed file of any tool matches the filters {filters}; widen them.{hints}")
 

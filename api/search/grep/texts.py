@@ -38,7 +38,7 @@ def all_texts(search: TextSearch) -> Iterator[Reading]:
     If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, or may
     no longer be read, only indexed texts are searched, and a note says so. Raises `ProjectBusy` and `ServerBusy`.
     """
-    with READING_GREPS.held(search.index.project_id, search.check):
+    with READING_GREPS.hold(search.index.project_id, search.check):
         yield from _all_texts(search)
 
 
@@ -47,7 +47,7 @@ def waiting_texts(search: TextSearch) -> Iterator[Reading]:
 
     Raises `SourceError`, `ProjectBusy` and `ServerBusy`.
     """
-    with READING_GREPS.held(search.index.project_id, search.check):
+    with READING_GREPS.hold(search.index.project_id, search.check):
         source = search.resources.source_of(search.index)
         source.check()
         program = _program(search, source) if isinstance(source, LocalFolder) else None

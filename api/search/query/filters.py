@@ -223,12 +223,12 @@ def _no_match(pool: Pool, index: SeenIndex, filters: Filters, visible: VisibleFi
         message = f"No indexed file matches the path {shortened(filters.path)}; check it, or list the tool's files."
         return FilterMatchesNothing(message, hint=hint)
     message = (
-        f"No indexed file matches the filters {told_filters(filters)}; widen them, or list the tool's files.{hint}"
+        f"No indexed file matches the filters {spell_filters(filters)}; widen them, or list the tool's files.{hint}"
     )
     return FilterMatchesNothing(message, hint=hint)
 
 
-def told_filters(filters: Filters) -> str:
+def spell_filters(filters: Filters) -> str:
     """The filters that are set, for an error: `types=['pdf'], team='red', year>=2020`."""
     given = filters.model_dump(mode="json", exclude_none=True)
     conditions = given.pop("metadata", {})
@@ -236,11 +236,11 @@ def told_filters(filters: Filters) -> str:
     of_metadata = []
     for key, condition in conditions.items():
         operators = condition if isinstance(condition, dict) else {"any": condition}
-        of_metadata += [f"{key}{_told(operator, value)}" for operator, value in operators.items()]
+        of_metadata += [f"{key}{_spell_condition(operator, value)}" for operator, value in operators.items()]
     return ", ".join([*parts, *filter(None, [_shortened_text(", ".join(of_metadata))])])
 
 
-def _told(operator: str, value: object) -> str:
+def _spell_condition(operator: str, value: object) -> str:
     if operator == "exists":
         return " is set" if value else " is not set"
     values = value if isinstance(value, list) else [value]

@@ -192,7 +192,7 @@ def _embed(resources: Resources, model: _QueryModel, texts: Sequence[str], *, is
             vectors = send() if budget is None else budget.query(send, tokens=sum(tokens[number] for number in batch))
         except EmbeddingRefused as refusal:
             if budget is not None:
-                budget.refused(refusal, [tokens[number] for number in batch])
+                budget.note_refusal(refusal, [tokens[number] for number in batch])
             if is_shared and refusal.excess in {None, Excess.LENGTH}:
                 raise
             waiting.extendleft(_smaller(refusal, batch, inputs))

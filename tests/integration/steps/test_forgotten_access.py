@@ -52,7 +52,7 @@ def test_a_list_is_kept_as_long_as_a_node_has_it(pool: Pool) -> None:
     # a list that comes back is a new one
     nodes.change(pool, project, "b", None, None, access=NodeAcl(["group:a"]))
     assert shown(pool, project, "b") == ["group:a"]
-    assert nodes.misfiled(pool, project, repair=False) == 0
+    assert nodes.count_misfiled(pool, project, repair=False) == 0
 
 
 def test_a_list_that_only_a_misfiled_node_has_is_kept(pool: Pool) -> None:

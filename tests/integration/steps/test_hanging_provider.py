@@ -65,7 +65,7 @@ def hanging(
     run = replace(asking(late), write_elsewhere=elsewhere(late.site.resources, BULK))
     if is_known:
         # all that it was asked so far was answered at once
-        run.pace.answered(1_000_000, 0.001, first=0.001)
+        run.pace.note_answer(1_000_000, 0.001, first=0.001)
     ended: list[BaseException | None] = []
 
     def work() -> None:

@@ -94,13 +94,13 @@ def test_a_sweep_is_late_only_while_a_task_is_open_for_as_long(idle: Site) -> No
         passes(idle.resources, seconds)
         idle.do("UPDATE upkeep SET ran_at = ran_at - make_interval(secs => %s) RETURNING 1", seconds)
 
-    open_work.swept(idle.pool)
+    open_work.note_sweep(idle.pool)
     idle.start()
     pass_(2)
     assert not is_late()
     pass_(2)
     assert is_late()
-    open_work.swept(idle.pool)
+    open_work.note_sweep(idle.pool)
     assert not is_late()
     pass_(4)
     idle.cancel()
@@ -120,7 +120,7 @@ def test_a_message_sweeps_unless_a_sweep_began_just_now(
     idle: Site, monkeypatch: pytest.MonkeyPatch, seconds: int, skipped: bool
 ) -> None:
     monkeypatch.setattr(process, "resources", lambda: idle.resources)
-    open_work.swept(idle.pool)
+    open_work.note_sweep(idle.pool)
     idle.do("UPDATE upkeep SET ran_at = ran_at - make_interval(secs => %s) RETURNING 1", seconds)
     assert (upkeep.sweep() == {"skipped": "swept just now"}) == skipped
 

@@ -88,7 +88,7 @@ def test_a_process_that_wakes_up_after_others_finished_changes_nothing(
     others = Others(late, edits)
     run = late.worker()
     if step == "both":
-        run.pace.answered(1_000_000, 0.001, first=0.001)
+        run.pace.note_answer(1_000_000, 0.001, first=0.001)
     claims = claim_vectors(run, late.site.task) if step == "vectors" else late.site.claim_words(run)
     assert claims
     if point == ANSWER:

@@ -134,7 +134,7 @@ def test_a_search_answers_from_the_index_while_others_use_all_room_to_read(
 ) -> None:
     monkeypatch.setattr(type(READING_GREPS), "seconds", 0.05, raising=False)
     owner = begun.project
-    with READING_GREPS.held(owner), READING_GREPS.held(owner), READING_GREPS.held(owner), READING_GREPS.held(owner):
+    with READING_GREPS.hold(owner), READING_GREPS.hold(owner), READING_GREPS.hold(owner), READING_GREPS.hold(owner):
         object.__setattr__(READING_GREPS, "seconds", 0.05)
         try:
             answer = answered(begun, "rain meadow")

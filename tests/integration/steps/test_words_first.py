@@ -44,7 +44,7 @@ def test_words_are_found_before_any_vector_is_asked_for(late: Late) -> None:
 
 def test_a_provider_that_answers_soon_costs_one_write(late: Late) -> None:
     run = late.worker()
-    run.pace.answered(1000, 0.01, first=0.01)
+    run.pace.note_answer(1000, 0.01, first=0.01)
     store = Counting(run.store)
     late.words(replace(run, store=store))
     assert (set(late.columns("status, awaits_vectors")), len(store.upserts)) == ({("indexed", False)}, FILES)
@@ -56,7 +56,7 @@ def test_vectors_are_late_if_all_that_is_left_takes_longer_than_words_may_wait(
 ) -> None:
     run = late.worker()
     # any few texts take as long as a request
-    run.pace.answered(1000, seconds, first=seconds)
+    run.pace.note_answer(1000, seconds, first=seconds)
     index_files(run, late.site.claim_words(run))
     assert set(late.columns("awaits_vectors")) == {(is_late,)}
 
@@ -74,7 +74,7 @@ class Counting(AroundStore):
 
 def test_a_provider_that_fails_while_vectors_are_awaited_leaves_the_words(late: Late) -> None:
     run = late.worker()
-    run.pace.answered(100_000, 0.01, first=0.01)
+    run.pace.note_answer(100_000, 0.01, first=0.01)
     late.provider.away = AWAY
     with pytest.raises(EmbeddingUnavailable):
         late.words(run)
@@ -154,7 +154,7 @@ def test_a_refused_text_of_a_new_file_keeps_the_words_in_one_write_too(late: Lat
     write(late.site.folder, 0, "refused apples")
     run = late.worker()
     if is_known:
-        run.pace.answered(100_000, 0.01, first=0.01)
+        run.pace.note_answer(100_000, 0.01, first=0.01)
     late.words(run)
     late.vectors(run)
     assert late.columns("status, reason, vectors_due", "0.md") == [("failed", "embedding_refused", 1)]
@@ -390,7 +390,7 @@ def test_one_step_after_a_process_died_in_two_and_the_other_way_round(late: Late
     for known in (False, True, False):
         run = late.worker()
         if known:
-            run.pace.answered(100_000, 0.01, first=0.01)
+            run.pace.note_answer(100_000, 0.01, first=0.01)
         with pytest.raises(Killed):
             late.words(replace(run, store=Dying(run.store, after=False)))
         late.site.expire(run)
@@ -420,7 +420,7 @@ def act(late: Late, random: Random) -> None:
     else:
         run = late.worker()
         if random.random() < 0.3:
-            run.pace.answered(100_000, 0.01, first=0.01)
+            run.pace.note_answer(100_000, 0.01, first=0.01)
         if action == "kill":
             run = replace(run, store=Dying(run.store, random.choice([True, False])))
         claims: Sequence[FileClaim] = site.claim_words(run, random.randint(1, 4))

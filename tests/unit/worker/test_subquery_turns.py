@@ -22,7 +22,7 @@ def test_no_more_subqueries_run_at_once_than_may() -> None:
 
     def work(size: int) -> None:
         nonlocal running, most
-        with turns.held("n", size, soon()):
+        with turns.hold("n", size, soon()):
             with lock:
                 running += size
                 most = max(most, running)
@@ -40,11 +40,11 @@ def test_a_large_request_is_not_overtaken() -> None:
     turns, order = SubqueryTurns(4), list[str]()
 
     def work(name: str, size: int) -> None:
-        with turns.held("n", size, soon()):
+        with turns.hold("n", size, soon()):
             order.append(name)
 
     with ThreadPoolExecutor(2) as pool:
-        with turns.held("n", 1, soon()):
+        with turns.hold("n", 1, soon()):
             large = pool.submit(work, "large", 4)
             while not turns._namespaces["n"].waiting:
                 time.sleep(0.001)
@@ -58,18 +58,18 @@ def test_a_large_request_is_not_overtaken() -> None:
 
 def test_who_waits_too_long_gives_up_and_holds_nobody_up() -> None:
     turns = SubqueryTurns(4)
-    with turns.held("n", 3, soon()):
-        with pytest.raises(StoreUnavailable) as caught, turns.held("n", 2, time.monotonic() + 0.01):
+    with turns.hold("n", 3, soon()):
+        with pytest.raises(StoreUnavailable) as caught, turns.hold("n", 2, time.monotonic() + 0.01):
             pass
         assert caught.value.retry_after
-        with turns.held("n", 1, soon()), turns.held("another", 4, soon()):
+        with turns.hold("n", 1, soon()), turns.hold("another", 4, soon()):
             pass
     assert not turns._namespaces
 
 
 def test_an_error_gives_the_turn_back() -> None:
     turns = SubqueryTurns(1)
-    with pytest.raises(ValueError, match="no"), turns.held("n", 1, soon()):
+    with pytest.raises(ValueError, match="no"), turns.hold("n", 1, soon()):
         raise ValueError("no")
-    with turns.held("n", 1, soon()):
+    with turns.hold("n", 1, soon()):
         pass

@@ -169,7 +169,7 @@ class Slots:
             self.release(owner, time.monotonic() - began)
 
     @contextmanager
-    def lent(self, owner: str = "") -> Iterator[None]:
+    def lend(self, owner: str = "") -> Iterator[None]:
         """Give back a slot that the caller holds, and take one again at the end, however long that takes."""
         self.release(owner)
         try:

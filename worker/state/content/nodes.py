@@ -86,7 +86,7 @@ def with_json(pool: Pool, project_id: str, node_id: str, sight: Sight = EVERYTHI
     """Return a node with the text of its inline JSON. Raises `NotFound`."""
     with pool.connection() as connection:
         row = _get(connection, project_id, node_id, "with_json", sight)
-        _shed(connection, row.size)
+        _drop_large_connection(connection, row.size)
     return row
 
 
@@ -95,7 +95,7 @@ def is_json(pool: Pool, text: bytes) -> bool:
     try:
         with pool.connection() as connection:
             connection.execute(_SQL["check_json"], {"text": text.decode()})
-            _shed(connection, len(text))
+            _drop_large_connection(connection, len(text))
     except (DataError, ProgramLimitExceeded, UnicodeDecodeError):
         return False
     return True
@@ -154,7 +154,7 @@ def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent, s
         note_sizes(connection, project_id, inserted)
         changes.nodes_changed(connection, project_id, [path])
         row = _get(connection, project_id, node.id, sight=sight)
-        _shed(connection, row.size if content.json else 0)
+        _drop_large_connection(connection, row.size if content.json else 0)
     return row
 
 
@@ -220,7 +220,7 @@ def change(
         if metadata is not None or access is not None or moves:
             _inherit(connection, project_id, node_id, revokes=access is not None or moves)
         unused = None if content is None else _set_content(connection, project_id, node_id, content)
-        _shed(connection, len(content.json or "") if content is not None else 0)
+        _drop_large_connection(connection, len(content.json or "") if content is not None else 0)
     return unused
 
 
@@ -245,7 +245,7 @@ def count(pool: Pool, project_id: str) -> int:
 
 
 @again_if_locked
-def misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
+def count_misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
     """Count the nodes whose access list is not their own or their folder's; with `repair`, give them that."""
     with pool.connection() as connection:
         if repair:
@@ -349,7 +349,7 @@ def _affected(node: NodeRow) -> str:
     return node.id_path.rpartition("/")[0] or node.id_path if node.name.startswith(".") else node.id_path
 
 
-def _shed(connection: Connection[Any], sent: int) -> None:
+def _drop_large_connection(connection: Connection[Any], sent: int) -> None:
     """Commit and close a connection that sent or received a large value: it keeps a buffer of that size otherwise."""
     if sent > MAX_BUFFER:
         connection.commit()

@@ -108,13 +108,13 @@ def test_all_projects_together_leave_room_for_probes(monkeypatch: pytest.MonkeyP
 
 def test_the_project_is_that_of_the_body_or_the_tool_where_no_key_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     owners, tool = list[str](), str(uuid4())
-    held = shares.Share.held_by_call
+    held = shares.Share.hold_by_call
 
     def noted(share: shares.Share, owner: str) -> AbstractAsyncContextManager[None]:
         owners.append(owner)
         return held(share, owner)
 
-    monkeypatch.setattr(shares.Share, "held_by_call", noted)
+    monkeypatch.setattr(shares.Share, "hold_by_call", noted)
 
     async def run(client: httpx.AsyncClient) -> None:
         for content in (b'{"project_id": "a"}', b'{"project_id":\n "b", "x": 1}', b'{"project_id": "\\u0061"}', b"{"):

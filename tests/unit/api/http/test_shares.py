@@ -52,10 +52,10 @@ def test_a_project_that_holds_its_share_stops_itself_alone(share: Share) -> None
     share = impatient(share)
     with ExitStack() as stack:
         for _ in range(share.each):
-            stack.enter_context(share.held("a"))
-        with pytest.raises(ProjectBusy, match="already has its share of"), share.held("a"):
+            stack.enter_context(share.hold("a"))
+        with pytest.raises(ProjectBusy, match="already has its share of"), share.hold("a"):
             pass
-        with share.held("b"):
+        with share.hold("b"):
             pass
 
 
@@ -66,11 +66,11 @@ def test_all_projects_together_hold_no_more_than_there_is(share: Share) -> None:
     owners = [owner for owner in map(str, range(share.total)) for _ in range(share.beside)][: share.total]
     with ExitStack() as stack:
         for owner in owners:
-            stack.enter_context(share.held(owner))
-        with pytest.raises(FoldexError) as refused, share.held("another"):
+            stack.enter_context(share.hold(owner))
+        with pytest.raises(FoldexError) as refused, share.hold("another"):
             pass
     assert (type(refused.value), refused.value.status, refused.value.retryable) == (share.busy, 503, True)
-    with share.held("another"):
+    with share.hold("another"):
         pass
 
 
@@ -80,12 +80,12 @@ def test_a_call_of_any_kind_makes_its_project_another() -> None:
     searches = replace(searches, callers=uploads.callers)
     with ExitStack() as stack:
         for _ in range(uploads.beside):
-            stack.enter_context(uploads.held("a"))
-        with uploads.held("a"):
+            stack.enter_context(uploads.hold("a"))
+        with uploads.hold("a"):
             pass
-        with searches.held("b"):
+        with searches.hold("b"):
             pass
-        with pytest.raises(ProjectBusy), uploads.held("a"):
+        with pytest.raises(ProjectBusy), uploads.hold("a"):
             pass
 
 
@@ -100,11 +100,11 @@ def test_calls_are_bounded_alike(share: Share) -> None:
         own = impatient(share)
         async with AsyncExitStack() as stack:
             for _ in range(own.each):
-                await stack.enter_async_context(own.held_by_call("a"))
+                await stack.enter_async_context(own.hold_by_call("a"))
             with pytest.raises(ProjectBusy):
-                await stack.enter_async_context(own.held_by_call("a"))
-            await stack.enter_async_context(own.held_by_call("b"))
-        async with own.held_by_call("a"):
+                await stack.enter_async_context(own.hold_by_call("a"))
+            await stack.enter_async_context(own.hold_by_call("b"))
+        async with own.hold_by_call("a"):
             pass
 
     coroutines.run(run())
@@ -116,7 +116,7 @@ def test_a_queue_that_is_full_refuses_at_once(share: Share) -> None:
         own = replace(share, seconds=60)
         async with AsyncExitStack() as stack:
             for _ in range(own.each):
-                await stack.enter_async_context(own.held_by_call("a"))
+                await stack.enter_async_context(own.hold_by_call("a"))
             waiting = [asyncio.create_task(enter(own)) for _ in range(own.queue)]
             await asyncio.sleep(0)
             assert not any(task.done() for task in waiting)
@@ -125,7 +125,7 @@ def test_a_queue_that_is_full_refuses_at_once(share: Share) -> None:
         await asyncio.wait_for(asyncio.gather(*waiting), 10)
 
     async def enter(own: Share) -> None:
-        async with own.held_by_call("a"):
+        async with own.hold_by_call("a"):
             pass
 
     coroutines.run(run())
@@ -134,18 +134,18 @@ def test_a_queue_that_is_full_refuses_at_once(share: Share) -> None:
 @each_share
 def test_a_project_takes_less_while_others_come(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
     share = impatient(share)
-    with share.held("b"):
+    with share.hold("b"):
         pass
     with ExitStack() as stack:
         for _ in range(share.beside):
-            stack.enter_context(share.held("a"))
+            stack.enter_context(share.hold("a"))
         if share.beside < share.each:
-            with pytest.raises(ProjectBusy), share.held("a"):
+            with pytest.raises(ProjectBusy), share.hold("a"):
                 pass
         monkeypatch.setattr(slots, "RECENT_SECONDS", 0)
         for _ in range(share.each - share.beside):
-            stack.enter_context(share.held("a"))
-        with pytest.raises(ProjectBusy), share.held("a"):
+            stack.enter_context(share.hold("a"))
+        with pytest.raises(ProjectBusy), share.hold("a"):
             pass
 
 
@@ -160,16 +160,16 @@ def test_who_waits_for_another_machine_lets_others_compute() -> None:
 def test_what_a_call_waits_in_one_queue_is_taken_from_its_others() -> None:
     async def run() -> None:
         own, others = (Share(what, 2, 1, 1, seconds=60) for what in ("some", "others"))
-        async with own.held_by_call("a"), others.held_by_call("a"):
+        async with own.hold_by_call("a"), others.hold_by_call("a"):
             with shares.one_call():
                 with pytest.raises(ProjectBusy):
-                    await asyncio.wait_for(own.held_by_call("a").__aenter__(), shares.QUEUE_SECONDS + 20)
+                    await asyncio.wait_for(own.hold_by_call("a").__aenter__(), shares.QUEUE_SECONDS + 20)
                 began = time.monotonic()
                 with pytest.raises(ProjectBusy):
-                    await asyncio.to_thread(others.held("a").__enter__)
+                    await asyncio.to_thread(others.hold("a").__enter__)
                 assert time.monotonic() - began < shares.QUEUE_SECONDS
                 # room that is free needs no patience
-                async with own.held_by_call("b"):
+                async with own.hold_by_call("b"):
                     pass
 
     coroutines.run(run())
@@ -185,13 +185,13 @@ def test_a_call_that_queues_and_meets_a_lock_is_answered_within_ten_seconds() ->
 def test_a_cancelled_call_leaves_the_queue() -> None:
     async def run() -> None:
         own = Share("things", 2, 1, 1, seconds=60)
-        async with own.held_by_call("a"):
-            waiting = asyncio.create_task(own.held_by_call("a").__aenter__())
+        async with own.hold_by_call("a"):
+            waiting = asyncio.create_task(own.hold_by_call("a").__aenter__())
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        async with own.held_by_call("a"), own.held_by_call("b"):
+        async with own.hold_by_call("a"), own.hold_by_call("b"):
             pass
 
     coroutines.run(run())

@@ -42,5 +42,5 @@ def test_only_so_many_estimates_are_made_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tools, "find", lambda *_: None)
     wanted: Any = SimpleNamespace(project_id="b", settings=SimpleNamespace(embedder=SimpleNamespace(model=LOCAL_MODEL)))
     resources: Any = SimpleNamespace(pool=None, settings=SimpleNamespace(embedding_batch_size=1))
-    with room.held("a"), pytest.raises(EstimateBusy, match="try again shortly"):
+    with room.hold("a"), pytest.raises(EstimateBusy, match="try again shortly"):
         estimates.estimate_of(wanted, resources)

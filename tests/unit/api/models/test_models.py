@@ -134,7 +134,7 @@ def test_prices_of_a_provider_are_not_those_of_an_address_of_ones_own() -> None:
 def test_a_model_that_was_asked_before_is_not_listed_as_free(embedder: EmbeddingsFake, ranker: RankerFake) -> None:
     settings = remote(embedder, ranker)
     client(**settings).get("/api/models", params={"check": True})
-    assert known_models.known("openai/embedder").input_price is None
+    assert known_models.lookup_model("openai/embedder").input_price is None
 
 
 def test_each_model_is_asked_once_and_answers(embedder: EmbeddingsFake, ranker: RankerFake) -> None:

@@ -28,9 +28,9 @@ def ask(limit: SizeLimit, most: int, requests: int, *, names_it: bool = False) -
         size = limit.of(MOST)
         if size > most:
             refused.append(size)
-            limit.refused(size, most if names_it else None)
+            limit.note_refusal(size, most if names_it else None)
         else:
-            limit.answered(size)
+            limit.note_answer(size)
     return refused
 
 
@@ -72,7 +72,7 @@ def test_a_limit_that_rises_is_found_and_one_that_falls_is_obeyed(names_it: bool
 def sizes_after(*refusals: tuple[EmbeddingRefused, list[int]]) -> RequestSizes:
     sizes = RequestSizes()
     for refusal, tokens in refusals:
-        sizes.refused(refusal, tokens)
+        sizes.note_refusal(refusal, tokens)
     return sizes
 
 
@@ -98,12 +98,12 @@ def test_a_refusal_makes_requests_smaller_in_what_was_too_much(
 
 def test_an_unexplained_refusal_of_a_size_that_was_answered_is_for_a_text() -> None:
     sizes = RequestSizes()
-    sizes.answered([5] * 40)
-    sizes.refused(EmbeddingRefused(""), [5] * 40)
+    sizes.note_answer([5] * 40)
+    sizes.note_refusal(EmbeddingRefused(""), [5] * 40)
     assert sizes.of(100, 1000) == (100, 1000)
     sizes.was_for_size(40)
     assert sizes.of(100, 1000)[0] < 40
-    sizes.excused(40)
+    sizes.excuse(40)
     assert sizes.of(100, 1000) == (100, 1000)
 
 
@@ -111,7 +111,7 @@ def test_what_one_process_learned_another_obeys() -> None:
     one, other = sizes_after((TEXTS, [5] * 40), (TOKENS, [5] * 40)), RequestSizes()
     other.take(one.shared)
     assert (other.of(100, 1000), other.is_in_doubt) == (one.of(100, 1000), True)
-    one.answered([5] * 10)
+    one.note_answer([5] * 10)
     other.take(one.shared)
     assert not other._texts.is_in_doubt
     other.take("")
@@ -120,11 +120,11 @@ def test_what_one_process_learned_another_obeys() -> None:
 
 def test_texts_are_cut_unsent_once_several_that_were_not_longer_were_refused() -> None:
     sizes = RequestSizes()
-    sizes.answered([100])
+    sizes.note_answer([100])
     for tokens in (90, *range(300, 300 + REFUSED_TO_LEARN - 1)):
-        sizes.refused(LENGTH, [tokens])
+        sizes.note_refusal(LENGTH, [tokens])
     assert sizes.shortest_refused == math.inf
-    sizes.refused(LENGTH, [400])
+    sizes.note_refusal(LENGTH, [400])
     assert sizes.shortest_refused == 300
-    sizes.answered([350])
+    sizes.note_answer([350])
     assert sizes.shortest_refused == math.inf

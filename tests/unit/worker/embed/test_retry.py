@@ -86,7 +86,7 @@ def test_a_request_is_repeated_while_the_wait_ends_within_the_patience() -> None
     assert patience.covers(EmbeddingUnavailable("", retry_after=1), now=100)
     assert patience.covers(EmbeddingUnavailable("", retry_after=0.9), now=99 + SLICE_RETRY_SECONDS)
     assert not patience.covers(EmbeddingUnavailable("", retry_after=1), now=99 + SLICE_RETRY_SECONDS)
-    patience.succeeded()
+    patience.note_success()
     assert patience.covers(EmbeddingUnavailable("", retry_after=1), now=99 + SLICE_RETRY_SECONDS)
     assert not patience.covers(EmbeddingUnavailable("", retry_after=0.1, was_sent=False), now=100)
 
@@ -94,16 +94,16 @@ def test_a_request_is_repeated_while_the_wait_ends_within_the_patience() -> None
 def test_a_process_has_at_least_one_request_in_flight_and_at_most_those_it_began_with() -> None:
     pace, busy = Pace(3), Failure(0, is_rate_limit=True, reason="")
     for now in range(1, 5):
-        pace.failed(busy, began=now, now=now)
+        pace.note_failure(busy, began=now, now=now)
         assert 1 <= pace.concurrency < 3
     for _ in range(4 * SUCCESSES_TO_GROW):
-        pace.succeeded()
+        pace.note_success()
     assert pace.concurrency == 3
 
 
 def test_requests_that_failed_together_make_one_pause() -> None:
     pace = Pace(8)
-    pauses = [pace.failed(DOWN, began=0, now=1 + number / 100) for number in range(6)]
+    pauses = [pace.note_failure(DOWN, began=0, now=1 + number / 100) for number in range(6)]
     assert pauses == sorted(pauses, reverse=True)
     assert pauses[0] <= FIRST_PAUSE_SECONDS
 
@@ -111,12 +111,12 @@ def test_requests_that_failed_together_make_one_pause() -> None:
 def test_a_process_pauses_no_longer_than_the_longest_pause() -> None:
     pace, now, pauses = Pace(4), 0.0, []
     for _ in range(12):
-        pauses.append(pace.failed(DOWN, began=now, now=now))
+        pauses.append(pace.note_failure(DOWN, began=now, now=now))
         now += pauses[-1]
     assert pace.pause(now) == 0
     assert LONGEST_PAUSE_SECONDS / 2 <= max(pauses) <= LONGEST_PAUSE_SECONDS
-    pace.succeeded()
-    assert pace.failed(DOWN, began=now, now=now) < 1
+    pace.note_success()
+    assert pace.note_failure(DOWN, began=now, now=now) < 1
 
 
 #: Sizes from the largest request to the smallest.
@@ -138,10 +138,10 @@ class Server:
         if is_down or share > self.limit:
             self.now += SLOW_SECONDS
             self.timeouts += 1
-            self.pace.failed(DOWN, began, self.now, share)
+            self.pace.note_failure(DOWN, began, self.now, share)
         else:
             self.now += 1
-            self.pace.succeeded()
+            self.pace.note_success()
 
     def answer(self, requests: int) -> None:
         for _ in range(requests):

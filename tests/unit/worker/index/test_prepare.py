@@ -99,7 +99,7 @@ def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypa
     child = os.fork()
     if not child:
         held = Lease()
-        held.parsing(0.1)
+        held.note_parsing(0.1)
         time.sleep(0.4)
         held._end_endless_parsing()
         while True:

@@ -179,7 +179,7 @@ def test_an_owner_without_a_name_is_no_other() -> None:
 def test_a_slot_that_is_lent_is_taken_again() -> None:
     slots, busy = Slots(1), EstimateBusy("Too many.")
     with slots.within(0.01, busy, "a"):
-        with slots.lent("a"), slots.within(0.01, busy, "b"):
+        with slots.lend("a"), slots.within(0.01, busy, "b"):
             pass
         with pytest.raises(EstimateBusy), slots.within(0.01, busy, "b"):
             pass
