@@ -28,7 +28,7 @@ from api.agents.tool import (
     told,
 )
 from foldex_client.errors import FilterMatchesNothing
-from foldex_client.models import Answer, Filters, Hit
+from foldex_client.models import Answer, Filters, Found, Hit
 
 #: Hits of a query at most, those that were shown before included.
 MAX_HITS = 100
@@ -79,8 +79,9 @@ class FoundSummary(BaseModel):
 
 
 class SearchAnswer(ListAnswer):
-    """What `search` gives. `folders`: each of several."""
+    """What `search` gives. `folders`: each of several. `calibrated`: whether the first score is a chance."""
 
+    calibrated: bool = False
     hits: list[FoundText]
     summaries: list[FoundSummary] | None = None
     folders: list[SearchedFolder] | None = None
@@ -159,7 +160,7 @@ async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Seq
     ]
     notes += details(answer.notes)
     notes += grouped((called[part.tool_id], note) for part in answer.tools for note in details(part.notes))
-    hits = [_hit(hit, _words(asked), called.get(hit.tool_id or "")) for hit in answer.results]
+    hits = [_hit(hit, answer, _words(asked), called.get(hit.tool_id or "")) for hit in answer.results]
     return _found_in(asked, searched, notes, hits)
 
 
@@ -210,7 +211,7 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Tool
     summaries = [FoundSummary(text=each.text, files=each.file_paths) for each in answer.summaries]
     entries: list[ResultEntry[FoundSummary | FoundText]] = [
         *(ResultEntry("a summary", f"Summary of {', '.join(each.files)}:", each) for each in summaries),
-        *(_hit(hit, _words(asked)) for hit in answer.results),
+        *(_hit(hit, answer, _words(asked)) for hit in answer.results),
     ]
     text, fit = told(
         entries,
@@ -225,23 +226,25 @@ def _searched(place: FolderPart, asked: SearchArguments, answer: Answer) -> Tool
         text,
         SearchAnswer(
             **common_data(place, answer.coverage, notes, fit),
+            calibrated=answer.calibrated,
             hits=[item for item in fit.items if isinstance(item, FoundText)],
             summaries=[item for item in fit.items if isinstance(item, FoundSummary)] or None,
         ),
     )
 
 
-def _hit(hit: Hit, words: frozenset[str], folder: str | None = None) -> ResultEntry[FoundText]:
+def _hit(hit: Hit, answer: Found, words: frozenset[str], folder: str | None = None) -> ResultEntry[FoundText]:
     place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
     if folder is not None:
         place = f"[{folder}] {place}"
     title = hit.symbol or hit.title or hit.json_pointer or None
     more = [
+        f"{hit.score:.2f}" if answer.calibrated else "",
         title or "",
         f"page {hit.page}" if hit.page else "",
         "old text: it changed or is gone" if hit.stale else "",
     ]
-    head = "  ".join([place, f"{hit.score:.2f}", *filter(None, more)])
+    head = "  ".join([place, *filter(None, more)])
     found = FoundText(
         folder=folder,
         file=hit.file_path,

@@ -111,6 +111,10 @@ class Searched(BaseModel):
     took_ms: fields.TookMs
     total_results: int = Field(description="Number of this tool's hits before they are merged.", examples=[10])
     coverage: Coverage = Field(description="How much of this tool's folder was searched.")
+    calibrated: bool = Field(
+        description="Whether this tool's own scores, to which `min_score` applies, are chances, as in its own answer.",
+        examples=[True],
+    )
     notes: list[Note] = Field(description="What the caller should know of this tool's part.", examples=[[]])
     trace: list[Step] | None = Field(
         description="Steps of this tool's search; null unless `trace` was requested.", examples=[None]
@@ -127,6 +131,10 @@ class AcrossAnswer(BaseModel):
     coverage: Coverage = Field(description="The sum over the tools that answered.")
     notes: list[Note] = Field(
         description="Tools that failed or were too slow, and what was not indexed.", examples=[[]]
+    )
+    calibrated: Literal[False] = Field(
+        default=False,
+        description="Always false, since a score follows from ranks. `tools` say it of each tool's own scores.",
     )
     tools: list[Searched] = Field(description="Each tool's part, also of those without hits.")
     results: list[PlacedHit] = Field(description="The hits, best first.")

@@ -90,6 +90,7 @@ def test_a_search_gives_place_and_text_and_says_what_was_searched(agent: Agent, 
     data = agent.data("search", query="make_token", folder="docs", path="src/*.py", types=["python"])
     assert {hit["file"] for hit in data["hits"]} == {"src/tokens.py"}
     assert (data["cut"], data["indexed_files"], data["total_files"]) == (False, 3, 4)
+    assert data["calibrated"]
 
 
 def test_a_part_of_a_folder_is_searched_alone(agent: Agent, docs: Path) -> None:
@@ -374,6 +375,12 @@ def test_of_several_folders_with_one_name_each_is_listed(http: Agent, running: S
     # both are searched, under names that lead to each
     data = http.data("search", query="x", folder=ids)
     assert {each["folder"] for each in data["folders"]} == set(ids)
+
+
+def test_scores_that_are_no_chances_are_not_shown(http: Agent, docs: Path) -> None:
+    asked = {"query": "how many days of vacation do I get", "folder": str(docs), "mode": "keyword", "top_k": 1}
+    assert not http.data("search", **asked)["calibrated"]
+    assert re.match(r"handbook\.md:\d+-\d+  [A-Z]", http.ask("search", **asked))
 
 
 def test_indexes_are_deleted_only_where_that_is_allowed(

@@ -72,6 +72,15 @@ def test_a_search_says_that_nothing_fits_but_not_of_other_words(running: Service
     assert answered("how much vacation do I get", "none") == ([], False)
 
 
+def test_scores_over_several_tools_are_no_chances_but_those_of_each_are(running: Service, docs: Path) -> None:
+    listed = json.loads(foldex(running, "tools", "--json").stdout)["items"]
+    tool = next(item for item in listed if item["source"].get("path") == str(docs))
+    asked = {"project_id": tool["project_id"], "tool_ids": [tool["tool_id"]], "query": "vacation"}
+    for rerank, are_chances in (("boost", True), ("none", False)):
+        answer = running.post("/api/search", {**asked, "rerank": rerank}, 200)
+        assert (answer["calibrated"], [each["calibrated"] for each in answer["tools"]]) == (False, [are_chances])
+
+
 def test_a_search_below_a_folder_or_a_file_finds_nothing_else(running: Service, docs: Path) -> None:
     for where in ("src", "src/tokens.py"):
         done = foldex(running, "search", "vacation", where, "--json", cwd=docs)

@@ -57,7 +57,8 @@ def search_tool(
     with computing(tool.index.project_id, disconnect.check):
         answer = answer_query(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
     files = [file_id(route.prefix + hit.file_id_path) for hit in answer.results]
-    shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
+    names = ("took_ms", "total_results", "coverage", "calibrated", "notes", "trace")
+    shown = {name: getattr(answer, name) for name in names}
     searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
     part = ToolHits(tool.tool_id, answer.results, files, tool.index.settings.embedder)
     return JobResult(part, searched)

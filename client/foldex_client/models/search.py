@@ -245,12 +245,12 @@ class Found(Model):
     took_ms: float
     coverage: Coverage
     notes: list[Note] = Field(default_factory=list)
+    calibrated: bool = False
 
 
 class Answer(Found):
     """The hits of a query, best first."""
 
-    calibrated: bool = False
     trace: list[Step] | None = None
     results: list[TreeHit]
     summaries: list[SummaryHit] = Field(default_factory=list)
@@ -264,6 +264,7 @@ class Searched(Model):
     took_ms: float
     total_results: int
     coverage: Coverage
+    calibrated: bool = False
     notes: list[Note]
     trace: list[Step] | None
 
