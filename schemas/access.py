@@ -1,4 +1,4 @@
-"""What a caller may see, and the keys of a project, as the API returns them."""
+"""Visible access of a caller, and the keys of a project, as the API returns them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class NewKey(BaseModel):
 
 
 class KeyRotation(BaseModel):
-    """How a key is replaced by a new one."""
+    """Request to replace a key by a new one."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"overlap": "1h"}]})
 

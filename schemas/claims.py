@@ -1,4 +1,4 @@
-"""Which claims of a signed token name the principals of its user and the project."""
+"""Claims of a signed token that name the project and the principals of its user."""
 
 from __future__ import annotations
 

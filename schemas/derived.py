@@ -1,4 +1,4 @@
-"""What a tool's config and a query say of derived indexes: a field and values for each, and nothing else."""
+"""Fields for derived indexes in a tool's config and in a query: one field and its values for each."""
 
 from __future__ import annotations
 

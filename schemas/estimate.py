@@ -1,4 +1,4 @@
-"""What indexing a folder would cost."""
+"""The estimated cost of indexing a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Range(BaseModel):
 
 
 class CutEstimate(BaseModel):
-    """What a run would pay and store with one granularity."""
+    """The cost and the stored bytes of a run with one granularity."""
 
     chunks: Range = Field(description="Chunks, each with one vector.")
     vector_bytes: Range = Field(description="Bytes of the vectors alone, of 4 bytes a dimension.")
@@ -26,7 +26,7 @@ class CutEstimate(BaseModel):
 
 
 class Estimate(BaseModel):
-    """What a run would read, skip and pay. Nothing of it is stored."""
+    """Files that a run would read or skip, and its cost. Nothing of it is stored."""
 
     complete: bool = Field(description="Whether all of the folder was listed in time.", examples=[True])
     total_files: int = Field(description="Files that would be listed as the tool's.", examples=[900])

@@ -24,7 +24,7 @@ class ModelCheck(BaseModel):
 
 
 class ModelBudget(BaseModel):
-    """What all workers together may spend on a model, and whether its provider is blocked.
+    """The budget of all workers together for a model, and whether its provider is blocked.
 
     The limits refill within seconds: a minute's limit is split into windows of 10 s, or is one window of 60 s if it is
     below 60 requests. While Redis does not answer, all but the limits is null.

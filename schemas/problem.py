@@ -1,4 +1,4 @@
-"""How every error is answered."""
+"""The body of every error."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """What the file's owner can do, as a sentence."""
+        """One sentence for the owner of the file: how to solve the problem."""
         return _REMEDIES[self]
 
 

@@ -1,4 +1,4 @@
-"""What keys allow, and for how long. Each level includes those before it; the other scopes add something besides."""
+"""Scopes and expiry of keys. Each level includes those before it; the other scopes add one permission each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def checked(scopes: Collection[str]) -> list[Scope]:
 
 
 def allowed(scopes: Iterable[str]) -> frozenset[Scope]:
-    """What a key with these scopes allows. A scope of a newer release allows nothing here."""
+    """Permissions of a key with these scopes. A scope of a newer release permits nothing here."""
     held = set(scopes)
     level = max((number for number, level in enumerate(LEVELS, 1) if level in held), default=0)
     return frozenset({*LEVELS[:level], *listed(held)})

@@ -15,7 +15,7 @@ TreeStatus = Literal["none", "pending", "indexing", "indexed", "error", "cancell
 
 
 class RaptorConfig(BaseModel):
-    """How a tree of summaries is built over a tool's folder."""
+    """Settings for a tree of summaries over a tool's folder."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -105,7 +105,7 @@ class RaptorStatus(BaseModel):
 
 
 class RaptorEstimate(BaseModel):
-    """What a build of the whole tree would cost, without what is cached.
+    """The cost of building the whole tree, without cached parts.
 
     Fields that describe all files are null for a caller who may not read all of them.
     """
@@ -126,7 +126,7 @@ class RaptorEstimate(BaseModel):
 
 
 class BuildRequest(BaseModel):
-    """How to build a tree."""
+    """Options for building a tree."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}, {"full": True}]})
 

@@ -65,7 +65,7 @@ TypeName = Annotated[Encodable, StringConstraints(max_length=100)]
 
 
 class ChunksConfig(MetadataConfig):
-    """How a tool's folder is cut into chunks, embedded and followed."""
+    """Settings for chunking, embedding and following a tool's folder."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -150,7 +150,7 @@ class ChunksConfig(MetadataConfig):
 
 
 class ToolConfig(DerivedConfigs, ChunksConfig):
-    """How a tool's folder is indexed. Omitted values come from the installation's settings."""
+    """Settings for indexing a tool's folder. Omitted values come from the installation's settings."""
 
 
 class NewTool(BaseModel):
@@ -230,7 +230,7 @@ def _relative(path: str) -> str:
 
 
 class Reindex(BaseModel):
-    """How to index again."""
+    """Options for indexing again."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -354,12 +354,12 @@ class Tool(BaseModel):
     @computed_field(description="Where the source is, whatever its kind.", examples=["/srv/docs"])  # type: ignore[prop-decorator] # mypy knows no decorated properties
     @property
     def place(self) -> str:
-        """Where the source is: a path, the address of a bucket, or a node."""
+        """The place of the source: a path, the address of a bucket, or a node."""
         return self.source.shown_place
 
 
 class Properties(BaseModel):
-    """What a document says of itself. Each is null if it states none."""
+    """Properties that a document states. Each is null if it states none."""
 
     title: str | None = Field(None, description="Stated title, besides the headings.", examples=["Tides"])
     author: str | None = Field(None, description="Authors, or the sender of a mail.", examples=["Ada Lovelace"])

@@ -1,4 +1,4 @@
-"""How the calls of an agent reach the service, and which folder they mean."""
+"""Calls of an agent to the service, and the folder that they mean."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class DefinitionResult(BaseModel):
 
 
 class DefinitionsAnswer(ListAnswer):
-    """What `find_symbol` gives."""
+    """Answer of `find_symbol`."""
 
     definitions: list[DefinitionResult]
 
@@ -132,7 +132,7 @@ class FileOutline(BaseModel):
 
 
 class OutlineAnswer(ListAnswer):
-    """What `outline` gives."""
+    """Answer of `outline`."""
 
     files: list[FileOutline]
 
@@ -157,7 +157,7 @@ class ImpactArguments(BoundedArguments):
 
 
 class TouchedPart(BaseModel):
-    """What a change touches: one kind of places, each as a line. `cut`: there are more than the service gives."""
+    """One kind of places that a change affects, each as a line. `cut`: the service found more than it returned."""
 
     part: str
     text: str
@@ -165,7 +165,7 @@ class TouchedPart(BaseModel):
 
 
 class ImpactAnswer(ListAnswer):
-    """What `impact` gives."""
+    """Answer of `impact`."""
 
     parts: list[TouchedPart]
 
@@ -223,7 +223,7 @@ class FileUses(BaseModel):
 
 
 class ReferencesAnswer(ListAnswer):
-    """What `find_references` gives."""
+    """Answer of `find_references`."""
 
     files: list[FileUses]
 
@@ -283,7 +283,7 @@ class CallingDefinition(BaseModel):
 
 
 class CallGraphAnswer(ListAnswer):
-    """What `callers` gives."""
+    """Answer of `callers`."""
 
     calls: list[CallingDefinition]
 

@@ -65,7 +65,7 @@ class FileMatches(BaseModel):
 
 
 class MatchesAnswer(ListAnswer):
-    """What `grep` gives. `lines` in `matching_files` match, or more if the search stopped early (`truncated`)."""
+    """Answer of `grep`. `lines` in `matching_files` match, or more if the search stopped early (`truncated`)."""
 
     files: list[FileMatches]
     lines: int
@@ -136,7 +136,7 @@ def _matched(place: FolderPart, asked: GrepArguments, answer: GrepAnswer) -> Too
 
 
 def _file(path: str, hits: list[GrepHit], asked: GrepArguments) -> ResultEntry[FileMatches]:
-    """What the answer shows of a file with matches."""
+    """The entry of a file with matches."""
     if asked.output == "lines":
         return _lines(path, hits)
     number = len(hits) if asked.output == "counts" else None
@@ -144,7 +144,7 @@ def _file(path: str, hits: list[GrepHit], asked: GrepArguments) -> ResultEntry[F
 
 
 def _measured(fit: FittedEntries[FileMatches], answer: GrepAnswer, files: int) -> str:
-    """How much of what matches is shown. Past a limit of the service there is more."""
+    """The share of the matches that is shown. Past a limit of the service there is more."""
     of_file = Counter(hit.file_path for hit in answer.hits)
     shown = sum(len(_MATCHED.findall(item.text)) if item.text else of_file[item.file] for item in fit.items)
     past = "+" * answer.truncated
@@ -182,7 +182,7 @@ class ReadFileArguments(BoundedArguments):
 
 
 class FileAnswer(FolderAnswer):
-    """What `read_file` gives. `next_line`: where to go on if the text is cut."""
+    """Answer of `read_file`. `next_line`: the line to continue from if the text is cut."""
 
     file: str
     first_line: int
@@ -265,7 +265,7 @@ class FileState(BaseModel):
 
 
 class FilesAnswer(ListAnswer):
-    """What `list_files` gives."""
+    """Answer of `list_files`."""
 
     files: list[FileState]
 

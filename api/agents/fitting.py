@@ -46,7 +46,7 @@ class ResultEntry(Generic[_Item_co]):
 
 @dataclass(frozen=True)
 class FittedEntries(Generic[Item]):
-    """What fits, as text and as data, and the entries that do not."""
+    """The entries that fit, as text and as data, and the entries that do not."""
 
     text: str
     items: list[Item]

@@ -55,7 +55,7 @@ def root_of(tool: Tool, resolved: Callable[[str], str] = real) -> str:
 
 
 class Target(TypedDict, total=False):
-    """What the client takes for a folder, or for a bucket."""
+    """A folder or a bucket, as the client names it."""
 
     path: str
     bucket: str

@@ -58,7 +58,7 @@ class ListedFolder(BaseModel):
 
 
 class FoldersAnswer(BaseModel):
-    """What `list_folders` gives."""
+    """Answer of `list_folders`."""
 
     folders: list[ListedFolder]
     cut: bool
@@ -134,7 +134,7 @@ class DeleteFolderArguments(ToolArguments):
 
 
 class DeletedAnswer(BaseModel):
-    """What `delete_folder` gives."""
+    """Answer of `delete_folder`."""
 
     deleted: str
     id: str
@@ -182,7 +182,7 @@ async def ended_run(
 
 
 async def state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
-    """What an agent learns about an index."""
+    """Describe an index to an agent."""
     has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
     notes = warnings(now)
     if has_tree:

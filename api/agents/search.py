@@ -79,7 +79,7 @@ class FoundSummary(BaseModel):
 
 
 class SearchAnswer(ListAnswer):
-    """What `search` gives. `folders`: each of several. `calibrated`: whether the first score is a chance."""
+    """Answer of `search`. `folders`: one entry per folder. `calibrated`: whether the first score is a probability."""
 
     calibrated: bool = False
     hits: list[FoundText]

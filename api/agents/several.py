@@ -39,7 +39,7 @@ class _Where(TypedDict, total=False):
 
 
 def _where(places: Sequence[FolderPart]) -> _Where:
-    """What the service is asked for: folders as they are, or paths if a part of one is meant."""
+    """The targets of the request: whole folders, or paths for parts of folders."""
     if not any(place.below for place in places):
         return {"tools": [place.tool for place in places]}
     roots = [root_of(place.tool, as_it_is) for place in places]
@@ -49,7 +49,7 @@ def _where(places: Sequence[FolderPart]) -> _Where:
 
 
 def labels(named: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What each folder is called, by the id of its tool: its name, or the id if another one has that name too."""
+    """Labels of folders by the id of their tool: the name, or the id if another folder has the same name."""
     found = dict(named)
     names = list(found.values())
     return {tool_id: name if names.count(name) == 1 else tool_id for tool_id, name in found.items()}
@@ -62,7 +62,7 @@ def summed(counts: Iterable[int | None]) -> int | None:
 
 
 def several_footer(searched: Sequence[SearchedFolder], notes: Iterable[str]) -> str:
-    """What was searched, how much of each folder, and what the answer lacks."""
+    """The folders that were searched, the share of each that was searched, and the gaps of the answer."""
     counted = [part for part in searched if part.total_files is not None]
     each = ", ".join(f"{part.folder} {part.indexed_files} of {part.total_files}" for part in counted)
     first = f"Searched {len(searched)} folders{'; files indexed: ' if counted else ''}{each}."

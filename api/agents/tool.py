@@ -1,4 +1,4 @@
-"""What every tool of an agent is made of."""
+"""The parts that all tools for agents are made of."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ListArguments(BoundedArguments):
 
 
 class FolderAnswer(BaseModel):
-    """What every answer of a folder has as data."""
+    """Fields of every answer about a folder."""
 
     folder: str
     notes: list[str] = Field(default_factory=list)
@@ -122,7 +122,7 @@ class AgentTool(Generic[Arguments]):
 
 
 def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str]) -> str:
-    """What was searched, how much of it, and what the answer lacks. No counts if some files may be hidden."""
+    """The folder, the share that was searched, and the gaps of the answer. No counts if some files may be hidden."""
     below = f" below {place.below}" if place.below else ""
     is_counted = coverage.total_files is not None
     files = f": {coverage.indexed_files} of {coverage.total_files} files indexed" if is_counted else ""
@@ -132,7 +132,7 @@ def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str])
 def common_data(
     place: FolderPart, coverage: Coverage | Status, notes: list[str], fit: FittedEntries[Item] | None
 ) -> ListFields:
-    """What every answer of several results has as data."""
+    """Fields of every answer with several results."""
     return ListFields(
         folder=name_of(place.tool),
         notes=notes,
@@ -191,13 +191,13 @@ async def status_of(access: ServiceAccess, place: FolderPart) -> tuple[Status, l
 
 
 def warnings(now: Status) -> list[str]:
-    """What an agent must know of a task that has not ended well."""
+    """Warnings about a task that did not end well."""
     said = [] if now.ended else [_going_on(now)]
     return [*said, *filter(None, (now.error, now.warning))]
 
 
 def _going_on(now: Status) -> str:
-    """What can be found while a task goes on."""
+    """One sentence about what can be found while a task is running."""
     if now.searchable_at is None:
         return f"The folder is {now.status}{now.done}: results are of the files so far."
     left = "" if now.eta_seconds is None else f", about {now.eta_seconds:.0f} s left"

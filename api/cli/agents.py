@@ -92,7 +92,7 @@ async def readable(
 
 
 def _unmarked(error: Exception) -> SessionMessage | Exception | None:
-    """What a line holds that the library could not read: a message after a byte order mark, or nothing."""
+    """Recover a line that the library could not read: a message after a byte order mark, or nothing."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
     from pydantic import ValidationError

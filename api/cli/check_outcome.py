@@ -1,4 +1,4 @@
-"""What a check of `foldex doctor` finds."""
+"""Results of the checks of `foldex doctor`."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ LIST_PHRASES = {"misfiled": "with another access list than their folders say"}
 
 @dataclass(slots=True)
 class Finding:
-    """What the check of one namespace, or of the nodes of one project, found. `--json` prints these fields.
+    """Result of checking one namespace, or the nodes of one project. `--json` prints these fields.
 
     `ok`: nothing differs, or it was repaired. `live`: how many chunks, summaries or nodes there are; None if they were
     not compared. `drift`: how many of each kind differ. `busy`: a task is open. `message`: what could not be done, and

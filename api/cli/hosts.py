@@ -26,7 +26,7 @@ NEEDED = {
 
 
 def of_service(service: Connection) -> Iterator[CheckOutcome]:
-    """What the service sees of its hosts."""
+    """Hosts as the service sees them."""
     seen = service.foldex.hosts()
     for finding in seen.findings:
         yield CheckOutcome(finding.what, False, finding.detail)
@@ -43,7 +43,7 @@ def _summary(seen: Hosts) -> str:
 
 
 def of_this_machine() -> Iterator[CheckOutcome]:
-    """What a machine finds whose environment has the settings of an installation: no stack runs in its directory."""
+    """Results for a machine that has an installation's settings, but no stack in its directory."""
     import psycopg
 
     from worker.settings import Settings
@@ -104,13 +104,13 @@ def _registry(pool: Pool) -> Iterator[CheckOutcome]:
 
 
 def missing(processes: Sequence[HostProcess]) -> list[str]:
-    """What no process does."""
+    """One sentence for each role that no process has."""
     done = {process.role for process in processes} | {queue for process in processes for queue in process.queues}
     return [sentence for part, sentence in NEEDED.items() if part not in done]
 
 
 def _describe(process: HostProcess) -> str:
-    """What a process noted of itself."""
+    """Describe a process by the facts that it registered."""
     reached = sorted(service for service, failure in process.reached.items() if failure is None)
     parts = [
         f"release {process.release}",
@@ -122,7 +122,7 @@ def _describe(process: HostProcess) -> str:
 
 
 def _probe(settings: Settings) -> Iterator[CheckOutcome]:
-    """What this machine itself reaches."""
+    """Check the services that this machine itself reaches."""
     from worker.hosts.reach import probe_services
 
     for service, failure in probe_services(settings).items():

@@ -1,4 +1,4 @@
-"""What every verb over HTTP shares: its options, its exit status, and how it ends on an error."""
+"""The part that all verbs over HTTP share: options, exit status, and handling of errors."""
 
 from __future__ import annotations
 

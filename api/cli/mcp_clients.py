@@ -109,7 +109,7 @@ def clients() -> Iterator[Client]:
 
 
 def server(folders: tuple[str, ...]) -> Entry:
-    """How a client starts the server. It knows neither the search path of a shell nor where it is started."""
+    """The entry that starts the server. Clients know neither the shell's search path nor the working directory."""
     beside = Path(sys.executable).with_name("foldex")
     command = [str(beside)] if beside.is_file() else [sys.executable, "-m", "foldex"]
     return {

@@ -39,7 +39,7 @@ _versions: TTLCache[str, ListsVersion] = TTLCache(MAX_PROJECTS, BEGIN_SECONDS)
 
 @runtime_checkable
 class Seer(Protocol):
-    """Who sees the documents of a project: a caller, or an index as one sees it."""
+    """A viewer of a project's documents: a caller, or an index as one caller sees it."""
 
     @property
     def sight(self) -> Sight:
@@ -64,7 +64,7 @@ class Open(Protocol):
 def by_current_lists(
     pool: Pool, project_id: str, sight: Sight, make: Callable[[ListsVersion | None], Answer]
 ) -> Answer:
-    """What `make` answers by the version of the lists that it gets, or raises, if that still holds at its end.
+    """Return the answer of `make`, or raise, for a version of the lists that is still current at its end.
 
     Raises `ServerBusy` if the lists never stay the same.
     """

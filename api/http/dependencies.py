@@ -30,7 +30,7 @@ OfTool = TypeVar("OfTool", Tool, TaskOfTool)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends the request: its key, or what its token says; None if `AUTH=off`."""
+    """The sender of the request: its key, or its token's holder; None if `AUTH=off`."""
 
     key: ValidKey | TokenHolder | None
     #: For whom it acts; None: for itself.
@@ -54,12 +54,12 @@ class Caller:
         return allowed(SCOPES) if self.key is None else self.key.scopes
 
     def needs(self, scope: str) -> None:
-        """Raise `ScopeMissing` unless the caller has a scope. For what only some calls of an operation need."""
+        """Raise `ScopeMissing` unless the caller has a scope that only some calls of the operation need."""
         if scope not in self.scopes:
             raise ScopeMissing.of(scope, self.scopes)
 
     def refusal(self, scope: str) -> str | None:
-        """What `needs` would say; None if the caller has the scope."""
+        """The message that refuses a caller without a scope; None if the caller has it."""
         return None if scope in self.scopes else ScopeMissing.of(scope, self.scopes).message
 
     def sees(self, project_id: str) -> bool:
@@ -115,7 +115,7 @@ async def cached_caller(request: Request, resources: ResourcesDep, caches: Looku
 
 
 def _admission(request: Request, resources: Resources) -> AdmittedKey | TokenHolder | None:
-    """What the middleware found out about the caller; None with `AUTH=off`, where it admits callers without a key."""
+    """The caller as the middleware identified it; None with `AUTH=off`, where callers without a key are admitted."""
     if resources.settings.auth == "off":
         return None
     admission: AdmittedKey | TokenHolder = request.state.admission
@@ -143,7 +143,7 @@ CachedCallerDep = Annotated[Caller, Depends(cached_caller)]
 
 
 def of_tool(read: Callable[[Pool, UUID], OfTool | None], tool_id: str, caller: Caller, resources: Resources) -> OfTool:
-    """What `read` returns for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
+    """Return the result of `read` for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
     try:
         found = read(resources.pool, UUID(tool_id))
     except ValueError:

@@ -76,7 +76,7 @@ class AdmittedKey:
 
     @property
     def key(self) -> ValidKey | None:
-        """What it opens, if this very request looked it up a moment ago: a long body may have come since."""
+        """The key, if the lookup is recent: receiving a long body may have taken too long since."""
         return self._key if time.monotonic() - self._since < lookup_cache.CACHE_SECONDS else None
 
 

@@ -126,7 +126,7 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _other_method(request: Request) -> Response:
-    """What an address takes: the answer to OPTIONS, and part of the refusal of any other method."""
+    """The methods of an address: the answer to OPTIONS, and part of the refusal of any other method."""
     # Each method of a path is its own route, and the exception names only the methods of the first one. A later path
     # with a parameter may match too, but the first one is meant.
     routes = [r for r in iter_route_contexts(request.app.routes) if r.matches(request.scope)[0] is not Match.NONE]

@@ -1,4 +1,4 @@
-"""How the API reads requests from a connection: uvicorn's protocol, bounded in time and memory.
+"""The HTTP protocol of the API: uvicorn's, bounded in time and memory.
 
 No caller needs a key for what happens here. So all that a connection may hold is bounded for each and for all.
 """
@@ -49,7 +49,7 @@ DISCARD_SECONDS = 5.0
 
 
 class Receiving:
-    """What all connections of a process may hold together before their requests begin."""
+    """Limits connections and bytes of a process before requests begin."""
 
     def __init__(self, max_connections: int, max_bytes: int) -> None:
         self.max_connections = max_connections

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class _LogFacts:
-    """What is known about the request at hand. Threads that work for it share it."""
+    """Facts about the current request. Threads that work for it share them."""
 
     __slots__ = ("project",)
 

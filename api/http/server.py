@@ -63,7 +63,7 @@ class SignalledServer(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What to serve and where. `make_app` is called once in each process that serves."""
+    """The application to serve, and its address. `make_app` is called once in each process that serves."""
 
     make_app: Callable[[], ASGIApp]
     host: str

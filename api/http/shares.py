@@ -1,4 +1,4 @@
-"""What the calls of one process may hold at a time: of each kind so much in all, and so much of one project.
+"""Limits of concurrent calls in one process: for each kind in all, and for one project.
 
 Everything in the API that bounds threads, processes, memory or connections is a row here. A call that gets no room in
 time is refused: with 429 if its own project holds its share, else with 503.

@@ -1,4 +1,4 @@
-"""How a program finds out where to get a token: the metadata of a protected resource (RFC 9728), as agents read it."""
+"""The metadata of a protected resource (RFC 9728), from which agents learn where to get a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 
 
 class ResourceMetadata:
-    """What an installation publishes about the issuer of its tokens."""
+    """The metadata that an installation publishes about the issuer of its tokens."""
 
     def __init__(self, issuer: str, audience: str) -> None:
         self._issuer, self._audience = issuer, audience

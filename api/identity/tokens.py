@@ -48,7 +48,7 @@ class OidcOptions:
 
 @dataclass(frozen=True, slots=True)
 class TokenHolder:
-    """What a valid token says of its holder."""
+    """The holder of a valid token."""
 
     project_id: str
     principals: frozenset[str]
@@ -83,14 +83,14 @@ class Tokens:
 
     @classmethod
     def of(cls, options: OidcOptions) -> Tokens | None:
-        """What checks tokens with these settings; None if they name no issuer."""
+        """The verifier for tokens with these settings; None if they name no issuer."""
         if options.oidc_issuer is None or options.oidc_audience is None or options.oidc_jwks is None:
             return None
         names = ClaimNames.parsed(options.oidc_principals)
         return cls(options.oidc_issuer, options.oidc_audience, IssuerKeys(options.oidc_jwks), names)
 
     async def holder(self, token: str) -> TokenHolder:
-        """Who sends a token. Raises `TokenInvalid`, `TokenUnusable` and `IssuerUnavailable`."""
+        """Return the holder of a token. Raises `TokenInvalid`, `TokenUnusable` and `IssuerUnavailable`."""
         if len(token) > MAX_BYTES:
             raise TokenInvalid(f"The token has more than {MAX_BYTES:,} bytes; have its issuer put less into it.")
         algorithm, key_id = _header(token)

@@ -49,13 +49,13 @@ class Indexer(Protocol):
     """
 
     def estimate(self, resources: Resources, subject: Subject, /) -> BaseModel:
-        """What a build would cost, without paying anyone."""
+        """Estimate the cost of a build, without paying anyone."""
 
     def build(self, resources: Resources, subject: Subject, what: Build, /) -> None:
         """Start a build, or request one more after the open one. Never waits for it. Calling it twice does no harm."""
 
     def status(self, resources: Resources, subject: Subject, /) -> BaseModel:
-        """What answers now, and the progress of the newest build."""
+        """The state of the live index, and the progress of the newest build."""
 
     def answer(
         self,

@@ -178,7 +178,7 @@ def _with_first_precision(
 
 
 def _keyword_index(resources: Resources, project_id: str, source: AnySource, store: str) -> str:
-    """Where a new index keeps its keywords: as the source's first index does, so that further tools share it."""
+    """The keyword index of a new index: that of the source's first index, so that further tools share it."""
     configured = resources.settings.keyword_index
     return configured or tools.first_keyword_index(resources.pool, project_id, source, store) or "store"
 

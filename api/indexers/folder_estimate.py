@@ -77,7 +77,7 @@ class _TokenCounts(NamedTuple):
 
 
 class _Sampled(NamedTuple):
-    """What is sampled, and how it is read and counted."""
+    """A sample of the folder's files, and the way to read and count it."""
 
     source: Source
     settings: IndexSettings
@@ -87,7 +87,7 @@ class _Sampled(NamedTuple):
 
 @dataclass(slots=True)
 class _ListingTally:
-    """What the listing told. `sample` holds files that are counted, each with the same probability."""
+    """Counts from the listing. `sample` holds files that are counted, each with the same probability."""
 
     complete: bool = False
     files: int = 0
@@ -216,7 +216,7 @@ def _count(sampled: _Sampled, sample: Sequence[SourceEntry]) -> tuple[list[int],
 
 
 def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
-    """What embedding one file takes. Raises `FileError` if it would not be indexed."""
+    """The tokens and chunks of one file. Raises `FileError` if it would not be indexed."""
     settings = sampled.settings
     content = sampled.source.read(entry.key, settings.max_file_bytes, entry.stamp)
     name = by_name.with_stated_type(entry.path, content.type)
@@ -233,7 +233,7 @@ def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
 def _by_granularity(
     listed: _ListingTally, read: Sequence[int], sizes: Sequence[_TokenCounts], model: PricedModel, dimensions: int
 ) -> dict[Granularity, CutEstimate]:
-    """What a run stores and pays, for each way of cutting."""
+    """The cost and the stored bytes of a run, for each granularity."""
     text, most = (_total([size[part] for size in sizes], read, listed) for part in range(2))
     chunk_tokens = sum(size.chunk for size in sizes) / max(len(sizes), 1) or 1.0
     return {
@@ -268,7 +268,7 @@ def _total(values: Sequence[float], read: Sequence[int], listed: _ListingTally) 
 def _cut(
     granularity: Granularity, tokens: Range, chunk_tokens: float, files: int, model: PricedModel, dimensions: int
 ) -> CutEstimate:
-    """What a run stores and pays. A file has a chunk at least."""
+    """The cost and the stored bytes of a run. A file has at least one chunk."""
     usual = _USUAL_CHUNK[granularity](chunk_tokens)
     chunks = Range(
         low=_chunks(tokens.low, chunk_tokens, files),

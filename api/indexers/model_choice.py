@@ -95,7 +95,7 @@ def warm(settings: Settings) -> None:
 
 
 def warning_of(resources: Resources, index: Index, task: TaskOfTool) -> str | None:
-    """What a tool's status says if its folder came to be written in languages that its model cannot read.
+    """The warning in a tool's status if its folder now has languages that its model cannot read.
 
     None if the tool or the operator named the model, and while a task goes on.
     """

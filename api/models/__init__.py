@@ -1,1 +1,1 @@
-"""Which models an installation offers, and whether they answer."""
+"""The models of an installation, and a check that they answer."""

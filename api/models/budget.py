@@ -1,4 +1,4 @@
-"""What the workers may spend on models now, for those who list models and for Prometheus."""
+"""The workers' current budget for each model, for lists of models and for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `/llms.txt` tells a language model that is given the address of a service."""
+"""The text of `/llms.txt`, for a language model that is given the address of a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which folders of this machine a caller may know by name: rules of tools with access lists hide some."""
+"""The folders of this machine that a caller may know by name: rules with access lists hide some."""
 
 from __future__ import annotations
 

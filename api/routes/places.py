@@ -1,4 +1,4 @@
-"""Which folders of this machine may be indexed. The page that the stack's link opened may permit another one."""
+"""The folders of this machine that may be indexed. The page opened by the stack's link may permit another one."""
 
 from __future__ import annotations
 

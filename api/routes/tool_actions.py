@@ -181,7 +181,7 @@ async def _events(resources: Resources, tool_id: UUID, project_id: str, caller: 
 
 
 async def _newest_in_turn(pool: Pool, tool_id: UUID, project_id: str) -> TaskOfTool | None:
-    """What `_newest_task` does, as one of the reading calls of a project."""
+    """Call `_newest_task` as one of the reading calls of a project."""
     try:
         # each poll may wait anew
         with one_call():

@@ -246,7 +246,7 @@ def _port(settings: Settings, name: Literal["api_port", "flower_port"], host: st
 
 
 def _environment(settings: Settings, home: Path, urls: ServerUrls) -> dict[str, str]:
-    """What the processes get on top of the caller's environment: addresses, and defaults that need no account."""
+    """Environment variables for the processes beside the caller's: addresses, and defaults that need no account."""
     configured = settings.model_fields_set
     env = urls.env() | {
         "FOLDEX_HOME": str(home),

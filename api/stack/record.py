@@ -1,4 +1,4 @@
-"""Where an installation keeps its data, and which embedded stack runs there. Imports the standard library only."""
+"""The record of an installation's data and of its running stack. Imports the standard library only."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def listing(
 
 
 def _result(awaitable: Awaitable[T]) -> T:
-    """What a coroutine over a `BlockingLink` returns. It does so without a pause."""
+    """Return the result of a coroutine over a `BlockingLink`, which never pauses."""
     try:
         next(awaitable.__await__())
     except StopIteration as ended:

@@ -107,7 +107,7 @@ class Tools(CodeCalls[Way]):
         source: Source | Mapping[str, Any] | None = None,
         config: Config | None = None,
     ) -> Request[Estimate]:
-        """What a tool would read, skip and pay. Nothing is created. The folder is named as for `create`."""
+        """Files that a tool would read or skip, and its cost. Nothing is created. Takes the arguments of `create`."""
         body = given(project_id=project_id, json_pointer=json_pointer, config=config, dry_run=True)
         body |= given(**target(path, bucket, prefix, node_id, source))
         return Request("POST", tool_path(), Estimate, body=body)
@@ -289,7 +289,7 @@ class Tools(CodeCalls[Way]):
 
 
 class Client(Calls[Way]):
-    """What both clients have."""
+    """The part that both clients share."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

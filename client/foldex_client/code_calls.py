@@ -12,7 +12,7 @@ from foldex_client.sending import Request
 
 
 class CodeCalls(Calls[Way]):
-    """What is defined where, and what uses it."""
+    """Calls about definitions and their uses."""
 
     @listing
     def symbols(
@@ -46,7 +46,7 @@ class CodeCalls(Calls[Way]):
     def impact(
         self, tool: AnyTool, name: str, *, metadata: MetadataFilter | None = None, limit: int | None = None
     ) -> Request[Impact]:
-        """What a change of a name may touch: definitions, references, tests, and other lines with the word."""
+        """Places that a change of a name may affect: definitions, references, tests, and other lines with the word."""
         query = given(name=name, metadata=in_address(metadata), limit=limit)
         return Request("GET", tool_path(tool, "impact"), Impact, query)
 
@@ -63,7 +63,7 @@ class CodeCalls(Calls[Way]):
         page_size: int | None = None,
         on_notes: Callable[[Sequence[Note]], None] | None = None,
     ) -> Request[Page[Use]]:
-        """Where a name is used, or what `file_id` and `scope` use. `on_notes` gets the notes of each page."""
+        """Uses of a name, or the uses within `file_id` and `scope`. `on_notes` gets the notes of each page."""
         query = given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
         query |= given(metadata=in_address(metadata))
         on_page = None if on_notes is None else lambda page: on_notes(page.notes)
@@ -95,6 +95,6 @@ class CodeCalls(Calls[Way]):
         file_id: Id | None = None,
         metadata: MetadataFilter | None = None,
     ) -> Request[CallGraph]:
-        """What the definitions of this name call, what those call, and so on up to `depth`."""
+        """Functions that the definitions of this name call, functions that those call, and so on up to `depth`."""
         query = given(name=name, depth=depth, scope=scope, file_id=file_id, metadata=in_address(metadata))
         return Request("GET", tool_path(tool, "symbols", "callees"), CallGraph, query)

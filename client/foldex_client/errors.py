@@ -61,7 +61,7 @@ class TimedOut(ConnectionFailed, code="timed_out"):
 
 
 class UnexpectedAnswer(FoldexError, code="unexpected_answer"):
-    """What answers is not Foldex, or a Foldex that this client does not understand."""
+    """The answer is not from Foldex, or from a Foldex that this client does not understand."""
 
 
 class WaitTimedOut(FoldexError, code="wait_timed_out"):

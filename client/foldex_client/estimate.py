@@ -1,4 +1,4 @@
-"""What a tool would cost."""
+"""The estimated cost of a tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Range(Model):
 
 
 class CutEstimate(Model):
-    """What a run would pay and store with one granularity. `vector_bytes` are of the vectors alone."""
+    """The cost and the stored bytes of a run with one granularity. `vector_bytes` are of the vectors alone."""
 
     chunks: Range
     vector_bytes: Range
@@ -24,7 +24,7 @@ class CutEstimate(Model):
 
 
 class Estimate(Model):
-    """What a run would read, skip and pay. `price` and `cost` are US dollars, the price per million tokens."""
+    """Files that a run would read or skip, and its cost. `cost` is in US dollars, `price` for a million tokens."""
 
     complete: bool
     total_files: int

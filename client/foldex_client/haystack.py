@@ -50,7 +50,7 @@ class FoldexRetriever:
         self._question(None)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a saved pipeline keeps: the name of the key's variable, and no key."""
+        """The fields of a saved pipeline: the name of the key's variable, and no key."""
         return default_to_dict(
             self,
             base_url=self._base_url,

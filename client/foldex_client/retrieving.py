@@ -1,4 +1,4 @@
-"""What the retrievers for LangChain and LlamaIndex share: where they search, and what they say about a hit."""
+"""The part that the retrievers for LangChain and LlamaIndex share: the search, and the metadata of a hit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = ("chunk_text", "start_char", "end_char", *SHOWN, *(name for name in IDS
 
 @dataclass(frozen=True)
 class Question:
-    """How a query is asked: of a tool, or of several tools or paths of a project."""
+    """The target and the options of a query: one tool, or several tools or paths of a project."""
 
     client: Foldex | None
     async_client: AsyncFoldex | None
@@ -62,6 +62,6 @@ class Question:
 
 
 def metadata_of(hit: Hit) -> dict[str, Any]:
-    """What a framework keeps besides the text of a hit."""
+    """The metadata of a hit that a framework keeps beside its text."""
     values = {name: getattr(hit, name, None) for name in (*SHOWN, *IDS)}
     return {name: value for name, value in values.items() if value is not None}

@@ -263,7 +263,7 @@ class Session:
 
 @cache
 def _reader(answer: Any) -> TypeAdapter[Any]:
-    """What reads answers of a type. To make one takes longer than most calls, as models are built on first use."""
+    """The parser for answers of a type. Cached: models are built on first use, which takes longer than most calls."""
     return TypeAdapter(answer)
 
 

@@ -19,7 +19,7 @@ class Trees(Calls[Way]):
 
     @call
     def estimate(self, tool: AnyTool) -> Request[RaptorEstimate]:
-        """What a build of the whole tree would cost."""
+        """The cost of building the whole tree."""
         return Request("GET", _path(tool, "estimate"), RaptorEstimate)
 
     @call

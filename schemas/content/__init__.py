@@ -1,1 +1,1 @@
-"""Where content lives, and how it flows through an index run."""
+"""Sources of content, and the types that flow through an index run."""

@@ -136,7 +136,7 @@ class CodeReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentProperties:
-    """What a document says of itself, each on one line; empty if it does not. Dates are in ISO 8601."""
+    """Properties that a document states, each on one line; empty if it does not. Dates are in ISO 8601."""
 
     title: str = ""
     author: str = ""
@@ -149,7 +149,7 @@ class DocumentProperties:
 
     @property
     def words(self) -> str:
-        """What the chunks of the document are found by besides their text: the title first, cut to a maximum."""
+        """Keywords for all chunks of the document, besides their text: the title first, cut to a maximum."""
         opening = "" if self.opening == self.title else self.opening
         stated = (self.title, opening, self.keywords, self.author, self.created, self.modified, self.description)
         words = "\n".join(filter(None, stated))

@@ -150,7 +150,7 @@ class Refused(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """What the file's sender can do, as a sentence."""
+        """One sentence for the sender of the file: how to solve the problem."""
         return _REMEDIES[self]
 
 

@@ -1,4 +1,4 @@
-"""Where content is and how it is chunked. Together these decide whether two tools share one index."""
+"""A tool's source and chunking. Two tools with the same of both share one index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S3 = "s3://"
 
 
 class _SourceTraits(BaseModel):
-    """What Foldex knows of a source without opening it. `worker.sources.registry` has what each kind does.
+    """Traits of a source that need no access to it. `worker.sources.registry` implements each kind.
 
     A *place* is what `foldex grants` names: a source of its kind may be read at it and below.
     """
@@ -54,7 +54,7 @@ class _SourceTraits(BaseModel):
 
     @property
     def shown_place(self) -> str:
-        """Where the source is, for people."""
+        """The place of the source, for people."""
         return self.place
 
     @property

@@ -50,7 +50,7 @@ def is_sidecar(path: str) -> bool:
 
 
 def scalar(text: str) -> Value | None:
-    """What a text stands for: a number, a boolean, a time or itself; None for no value.
+    """Parse a text as a number, a boolean or a time; other texts stay as they are. None for no value.
 
     As in YAML, a time without a zone is one of UTC. A day is its beginning. What metadata cannot have stays a text.
     """

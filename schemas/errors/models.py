@@ -49,7 +49,7 @@ class EmbeddingError(FoldexError):
 
 
 class Excess(StrEnum):
-    """What a request has more of than its provider takes. `SIZE` is one of the others, but which is unknown."""
+    """The limit of a provider that a request exceeds. `SIZE`: one of the others, but which is unknown."""
 
     TEXTS = "texts"
     #: Tokens of all texts together.

@@ -1,1 +1,1 @@
-"""What searches, grep and symbols are asked and answer."""
+"""Requests and answers of search, grep and symbols."""

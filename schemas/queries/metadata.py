@@ -154,7 +154,7 @@ Rules = Annotated[list[MetadataRule], BeforeValidator(lambda value: value or [])
 
 
 class MetadataView(BaseModel):
-    """How a tool sees the metadata of its files: keys with their types, and where values come from."""
+    """A tool's view of its files' metadata: keys with their types, and the sources of values."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -173,7 +173,7 @@ PLAIN = MetadataView()
 
 
 class MetadataConfig(BaseModel):
-    """What a tool's config says of metadata. Null means empty."""
+    """The metadata settings in a tool's config. Null means empty."""
 
     metadata: Annotated[Declaration, BeforeValidator(lambda value: {} if value is None else value)] = Field(
         default_factory=dict,
@@ -200,7 +200,7 @@ class MetadataConfig(BaseModel):
 
     @property
     def metadata_view(self) -> MetadataView:
-        """How the tool sees the metadata of its files."""
+        """The tool's view of its files' metadata."""
         return MetadataView(declared=self.metadata, sources=tuple(self.metadata_from), rules=tuple(self.rules))
 
 

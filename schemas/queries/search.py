@@ -90,7 +90,7 @@ class Filters(Times):
 
 
 class Context(BaseModel):
-    """Where the caller is working: hits near it rank higher."""
+    """The place where the caller is working: hits near it rank higher."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -106,7 +106,7 @@ class Context(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """What every search takes, over one tool or over several."""
+    """Fields that every search takes, over one tool or over several."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -173,7 +173,7 @@ class SearchRequest(BaseModel):
 
     @property
     def ranking(self) -> Rerank:
-        """How hits are ranked once they are found."""
+        """The options for ranking hits once they are found."""
         return self.rerank or ("boost" if self.mode == "hybrid" else "none")
 
 
@@ -385,7 +385,7 @@ class Hit(BaseModel):
 
 
 class Coverage(BaseModel):
-    """How much of the folder was searched. Lost vectors do not matter to a keyword search in Postgres."""
+    """The share of the folder that was searched. Lost vectors do not matter to a keyword search in Postgres."""
 
     indexed_files: int | None = Field(
         description="Number of files that were searched; null if the caller may not read all files.", examples=[612]

@@ -67,7 +67,7 @@ class Symbol(_Named):
 
 
 class Impact(BaseModel):
-    """What a change of a name may touch. Each list has at most `limit` items."""
+    """Places that a change of a name may affect. Each list has at most `limit` items."""
 
     name: str = Field(description="The requested name.", examples=["parse_header"])
     definitions: list[Symbol] = Field(description="Its definitions, by path and line.")

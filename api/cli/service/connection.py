@@ -83,7 +83,7 @@ class Connection:
             raise VerbFailed(self.sentence(error)) from error
 
     def sentence(self, error: FoldexError) -> str:
-        """What to tell about an error of a call."""
+        """The sentence for an error of a call."""
         return sentence(error, self.url, self.home, has_key=bool(self.invocation.key))
 
     def try_each(self, items: Collection[Item], action: Callable[[Item], object]) -> bool:
@@ -200,7 +200,7 @@ def retries(home: Path | None) -> int:
 
 
 def sentence(error: FoldexError, url: str, home: Path | None, *, has_key: bool = True) -> str:
-    """What to tell about an error of a call to a service that is the embedded stack of `home`, if it is one."""
+    """The sentence for an error of a call to a service that is the embedded stack of `home`, if it is one."""
     from foldex_client.errors import ConnectionFailed, Invalid, TimedOut, Unauthorized, UnexpectedAnswer
     from worker.machine.error_texts import knows_no_field
 

@@ -85,7 +85,7 @@ def _change(service: Connection, tool: Tool, name: str | None, config: dict[str,
 
 
 def estimate_tool(service: Connection, path: str, config: dict[str, object]) -> Estimate:
-    """What a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
+    """Estimate what a tool over a folder or bucket would read, skip and pay. Raises `VerbFailed`."""
     place = _place(service, path)
     project = project_of(service, tools_of(service))
     with _permit(service, place, makes_tool=False):

@@ -54,7 +54,7 @@ def ask_about(service: Connection, word: str, place: str, estimate: Callable[[],
 
 
 def unusual(place: str) -> str | None:
-    """What a folder is, if hardly anybody means to index all of it."""
+    """Describe a folder that hardly anybody means to index as a whole; None for any other."""
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - strings as they are
     if place == os.sep:
         return "the root of this machine"

@@ -53,7 +53,7 @@ def ask_for(paths: Iterable[str], *, is_sure: bool) -> dict[str, IndexingConsent
 
 
 def before_start(consents: Mapping[str, IndexingConsent]) -> Check:
-    """What is checked and asked before a stack is started for a search."""
+    """Check and ask everything that a search needs before it starts a stack."""
 
     def check(home: Path) -> None:
         for consent in consents.values():

@@ -1,1 +1,1 @@
-"""What the command line shows in a terminal."""
+"""Output of the command line in a terminal."""

@@ -1,4 +1,4 @@
-"""What a shell completes where a verb takes a tool or a path: tools of the service that runs, and folders."""
+"""Shell completions for tools and paths: tools of the running service, and folders."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _object(text: str, place: int) -> _Object:
 
 
 def _parse_relaxed_json(text: str) -> Any:
-    """What JSON with comments means. A comma may be before a closing bracket."""
+    """Parse JSON with comments. A comma may precede a closing bracket."""
     pieces: list[str] = []
     for token in _tokens(text):
         if _is_blank(token.text):

@@ -21,7 +21,7 @@ SEPARATOR = "--"
 
 
 def shape_of(listed: str | None, *, only_matching: bool) -> Shape:
-    """What `-l` ("files"), `-c` ("counts") and `-o` ask for together."""
+    """The combined shape that `-l` ("files"), `-c` ("counts") and `-o` ask for."""
     if listed == "files":
         return "files"
     if listed == "counts":

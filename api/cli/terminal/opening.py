@@ -46,7 +46,7 @@ def open_hit(tool: Tool, found: TreeHit, *, is_here: bool) -> None:
 
 
 def command(editor: Sequence[str], path: str, line: int) -> list[str]:
-    """How an editor is started at a line of a file, which is named by its whole path."""
+    """The command that opens an editor at a line of a file, given by its absolute path."""
     name = Path(editor[0]).name
     if name in GOTO:
         return [*editor, "-g", f"{path}:{line}"]

@@ -171,7 +171,7 @@ def not_defined(name: str, path: str) -> str:
 
 
 def below(path: str) -> str:
-    """Where a search was, in words."""
+    """The place of a search, in words."""
     return "here" if path == "." else f"below {path}"
 
 
@@ -311,7 +311,7 @@ def amount(count: int, one: str, many: str = "") -> str:
 
 
 def excluded(rule: str, count: int) -> str:
-    """What a rule excludes, in words; `rule` is a key of the status's `ignored`."""
+    """The paths that a rule excludes, in words; `rule` is a key of the status's `ignored`."""
     name = rule.removesuffix("_directories")
     things = amount(count, "file") if name == rule else amount(count, "directory", "directories")
     return f"{things} ({name})"

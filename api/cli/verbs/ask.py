@@ -158,7 +158,7 @@ def _best(answers: Sequence[PlacedAnswer], top_k: int) -> list[PlacedHit]:
 
 
 def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
-    """What the caller should know about answers, each sentence once."""
+    """Notes for the caller about the answers, each sentence once."""
     return [*{note.detail: note for _, answer in answers for note in answer.notes or []}.values()]
 
 

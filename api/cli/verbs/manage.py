@@ -108,7 +108,7 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
 
 
 def _which(below: str, status: str | None, text: str | None) -> str:
-    """What a list of files was narrowed to, in words."""
+    """The filter of a list of files, in words."""
     place = f" below {below}" if below else ""
     state = {None: "", "failed": " that failed", "skipped": " that was skipped"}.get(status, f" that is {status}")
     return f"{place}{state}{f' with {text!r} in its path' if text else ''}"

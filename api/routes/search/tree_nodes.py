@@ -1,4 +1,4 @@
-"""What trees of summaries have besides the calls of every derived index: cancelling, and walking through the nodes."""
+"""Routes of summary trees beside those of every derived index: cancelling, and walking through the nodes."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ToolRoute:
 
 @dataclass(frozen=True, slots=True)
 class SearchTargets:
-    """What a request searches: the tools, the locations that no tool covers whole, and what of them is `readable`."""
+    """The targets of a search: tools, locations that no tool covers whole, and the `readable` part of these."""
 
     routes: Sequence[ToolRoute]
     readable: ReadableFiles
@@ -184,7 +184,7 @@ def _holds_all_rules(tool: SeenTool, root: str, address: str, ruled: Sequence[Ru
 
 
 def _locations(access: ContentAccess, path: str) -> list[kind.SourceLocation]:
-    """What may be at a path."""
+    """The locations that a path may mean."""
     return [] if "\0" in path or ".." in path.split("/") else locate(access, path)
 
 

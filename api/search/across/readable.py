@@ -1,4 +1,4 @@
-"""Which files a caller may read that no index covers: by the lists of nodes, and by the rules of tools over folders."""
+"""The unindexed files that a caller may read, by the lists of nodes and by the rules of tools over folders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RuledFolder:
 
 @dataclass(frozen=True, slots=True)
 class ReadableFiles:
-    """What one request may read outside of indexes. Nodes below a ruled folder are hidden until a run lists them."""
+    """The unindexed files that one request may read. Nodes below a ruled folder are hidden until a run lists them."""
 
     pool: Pool
     project_id: str

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What one job found. `searched` is None for unindexed files."""
+    """The result of one job. `searched` is None for unindexed files."""
 
     part: ToolHits
     searched: Searched | None
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How the job of that name ended: with a result or an error; with neither if it took too long."""
+    """The outcome of a named job: a result or an error; neither if it took too long."""
 
     name: str
     result: JobResult | None = None

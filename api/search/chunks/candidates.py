@@ -145,7 +145,7 @@ def _leg_weights(
 
 
 def _factors(rankings: Sequence[Ranking], trust: VectorTrust) -> dict[int, float]:
-    """How much each ranking counts among those of its query, by its number."""
+    """The weight of each ranking among those of its query, by its number."""
     of_query: dict[str, list[int]] = {}
     for number, each in enumerate(rankings):
         of_query.setdefault(each.query, []).append(number)
@@ -288,7 +288,7 @@ def calibrated(candidates: Sequence[Candidate], begin: float) -> Sequence[Candid
 
 
 def confidence_of(request: SearchRequest, fusion: Fusion, candidates: Sequence[Candidate]) -> Confidence | None:
-    """How likely candidates, which come best first, answer the query that they answer best.
+    """The probability that candidates, best first, answer the query that they answer best.
 
     None if no distance is known, or those of many chunks are not: the nearest may be among them. None too if the model
     was never fitted: what its cosines say of a query without an answer, or in another language, is not known.
@@ -324,7 +324,7 @@ def _agreement(rankings: Sequence[Ranking], query: str) -> float:
 
 
 def _lead(rankings: Sequence[Ranking], query: str) -> float:
-    """How far the first score of a query by words of natural language is ahead of the fifth, 0 to 1."""
+    """The lead of the first score over the fifth, 0 to 1, for a query in words of natural language."""
     first = next((each.first_scores for each in rankings if (each.query, each.kind) == (query, "text")), [])
     if not first or first[0] <= 0:
         return 0.0

@@ -56,7 +56,7 @@ def _is_full(rankings: Sequence[Ranking], depth: int) -> bool:
 
 
 def _reachable_files(search: IndexSearch) -> int:
-    """How many files the filters may let through, at most."""
+    """An upper bound of the number of files that pass the filters."""
     selection = search.filters.files
     if selection is not None and selection.ids is not None:
         return len(selection.ids)

@@ -244,7 +244,7 @@ def _with_phrase(search: IndexSearch, phrase: str, found: Ranked) -> Ranked:
 
 @dataclass(frozen=True, slots=True)
 class StoreWords:
-    """What the keyword legs of the store found before its vector legs, and the seconds that took."""
+    """Results of the store's keyword legs, found before its vector legs, and the seconds that they took."""
 
     legs: Sequence[_StoreLeg]
     results: Sequence[Ranked]

@@ -20,7 +20,7 @@ MAX_QUERIES = 256
 
 @dataclass(frozen=True, slots=True)
 class RankingInputs:
-    """What a ranking is made of before the rows are read: the legs' rankings, and the chunks that define a name."""
+    """Inputs of a ranking before rows are read: the legs' rankings, and the chunks that define a name."""
 
     rankings: Sequence[Ranking]
     defining: Collection[str]
@@ -101,7 +101,7 @@ def _is_kept(request: SearchRequest) -> bool:
 
 
 def _key(index_id: UUID, request: SearchRequest) -> _Key:
-    """What a ranking depends on besides what `RankingInputs` holds."""
+    """The cache key: everything that a ranking depends on besides `RankingInputs`."""
     context = request.context
     asked = (request.texts[0], request.mode, request.ranking, request.top_k, context.path, context.symbol)
     return index_id, asked

@@ -19,7 +19,7 @@ from worker.vectors import RankedRow
 
 
 class _AnswerRoom(NamedTuple):
-    """How much the answer still takes."""
+    """Space left in the answer."""
 
     files: int
     characters: int

@@ -25,7 +25,7 @@ __all__ = ["fallback", "grep"]
 
 @dataclass(slots=True)
 class _FoundMatches:
-    """What is found so far. `unread` counts files without text, `cut` those that were searched in part."""
+    """The matches found so far. `unread` counts files without text, `cut` those that were searched in part."""
 
     hits: list[GrepHit] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -102,7 +102,7 @@ def shown(line: bytes, match_start: int) -> tuple[str, int]:
 
 
 def spans_shown(text: bytes, line: MatchedLine, pattern: Pattern, check: Callable[[], None]) -> list[Span]:
-    """Where the matches in a line are in what `shown` returns, in characters from 0."""
+    """The spans of the matches within the text from `shown`, in characters from 0."""
     written = text[line.start : line.end]
     characters = written.decode(errors="replace")
     first = _first_shown(characters, len(written[: line.match_start].decode(errors="replace")))

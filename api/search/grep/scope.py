@@ -1,4 +1,4 @@
-"""What one grep searches: an index, a selection of its files, and the texts of these."""
+"""The scope of one grep: an index, a selection of its files, and their texts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from worker.state.pool import Pool
 
 
 class Covered(NamedTuple):
-    """What an answer covers, by the counts of its index, and how it was searched; `whole` if all may be counted."""
+    """The coverage of an answer by the counts of its index, and its search mode; `whole` if all may be counted."""
 
     coverage: Coverage
     counts: IndexCounts
@@ -66,7 +66,7 @@ def coverage(
 
 
 def counts_for(resources: Resources, index: SeenIndex, query: Query, *, include_lost: bool = False) -> IndexCounts:
-    """What the query can find of the index, with files that lost their vectors or without.
+    """Counts of the part of the index that the query can find, with files that lost their vectors or without.
 
     At most `CACHE_SECONDS` old, or current if the query asks to compare the folder.
     """

@@ -139,7 +139,7 @@ def begin_queries(
 def _in_time(
     wait: Callable[[float], Mapping[str, Vector]], model: _QueryModel, *, is_local: bool
 ) -> Mapping[str, Vector]:
-    """What `wait` returns within the time limit. A late request goes on, and the cache gets its vectors."""
+    """Return the result of `wait` within the time limit. A late request continues, and the cache gets its vectors."""
     seconds = LOCAL_SECONDS if is_local else QUERY_SECONDS
     try:
         with nullcontext() if is_local else elsewhere():

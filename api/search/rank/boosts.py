@@ -64,7 +64,7 @@ MAX_WORDS_BESIDE_NAME = 4
 
 @dataclass(frozen=True, slots=True)
 class QuerySignals:
-    """What a search asks for: words, names with the chunks that define them, phrases, and the caller's context.
+    """The signals of a query: words, names with their defining chunks, phrases, and the caller's context.
 
     `forms` are the beginnings and the roots of each term. `name_share`, 0 to 1, is how much the query is about its
     names: of several names, or in a long sentence, most are only mentioned. `unpenalized` are kinds of files that are
@@ -104,7 +104,7 @@ def query_signals(texts: Sequence[str], defining: Collection[str], context: Cont
 
 
 def name_share(text: str) -> float:
-    """How much a query is about what it names or quotes, 0 to 1."""
+    """The share of a query that names or quotes something, 0 to 1."""
     if phrases(text):
         return 1.0
     names = names_in_query(text)
@@ -112,7 +112,7 @@ def name_share(text: str) -> float:
 
 
 def _name_share(text: str, names: Sequence[str]) -> float:
-    """How much a query is about its names, 0 to 1."""
+    """The share of a query that its names make up, 0 to 1."""
     others = terms(text) - terms(" ".join(names))
     return min(1.0, MAX_WORDS_BESIDE_NAME / max(1, len(others))) / len(names)
 

@@ -58,14 +58,14 @@ class HitTexts:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> HitTexts:
-        """What is compared of these texts with each query of a search."""
+        """The first hits' texts, prepared for comparison with the queries of a search."""
         stems = [f" {text_words(text, DEFAULT)} " for text in texts[:READ_HITS]]
         return cls(list(map(_comparable, texts[:COUNTED_HITS])), stems)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What tells whether the hits answer a query.
+    """Evidence for whether the hits answer a query.
 
     `nearest` is the highest cosine similarity of a hit. `agreement`, 0 to 1, is the share of the nearest chunks that
     keywords find first too. `is_defined` says whether a chunk defines a name of the query. `lead`, 0 to 1, is how far
@@ -83,14 +83,14 @@ class Evidence:
 
 
 class Confidence(NamedTuple):
-    """How likely the folder has an answer, and how likely one of the first hits is it. Both are 0 to 1."""
+    """The probability that the folder has an answer, and that one of the first hits is it. Both are 0 to 1."""
 
     fits: float
     answers: float
 
 
 def confidence(query: str, evidence: Evidence) -> Confidence:
-    """How sure the hits of a query are."""
+    """The confidence in the hits of a query."""
     found = features(query, evidence)
     return Confidence(_regressed(found, WEIGHTS, INTERCEPT), _regressed(found, HIT_WEIGHTS, HIT_INTERCEPT))
 
@@ -100,7 +100,7 @@ def _regressed(found: Mapping[str, float], weights: Mapping[str, float], interce
 
 
 def features(query: str, evidence: Evidence) -> Mapping[str, float]:
-    """What the regressions read, by the names of their weights."""
+    """The inputs of the regressions, by the names of their weights."""
     return {
         "nearest": evidence.nearest,
         "words": _words(query, evidence.texts.lower),

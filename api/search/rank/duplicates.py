@@ -12,7 +12,7 @@ MAX_COMPARED = 64
 
 
 class Compared(NamedTuple):
-    """Which of some chunks nearly duplicate a better one of their file, and the other files of the rest, by number."""
+    """Chunks that nearly duplicate a better one of their file, and the other files of the rest, by number."""
 
     repeated: frozenset[int]
     twins: dict[int, list[int]]

@@ -20,7 +20,7 @@ class FoundChunk(NamedTuple):
 
 
 def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> list[tuple[str, float]]:
-    """What its file adds to the score of each chunk, with the name of the part. `chunks` come best first.
+    """The file's part of the score of each chunk, with the name of the part. `chunks` come best first.
 
     A file's next chunks raise its best one ("coherence"). The further ones sink ("repeat"), because most are found by
     the same words. They all lose the same share, so that any of them may still come near the top. In prose, each place
@@ -43,9 +43,9 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
 
 
 def crowding(chunks: Sequence[FoundChunk]) -> list[float]:
-    """How much of the score of each chunk is there for a file that has a better one. `chunks` come best first.
+    """Each chunk's score if its file has a better chunk, else 0. `chunks` come best first.
 
-    Of the first `CROWDED_HITS` chunks it is none, so that these keep their places.
+    It is 0 for the first `CROWDED_HITS` chunks, which keep their places.
     """
     seen: set[Hashable] = set()
     crowded = []

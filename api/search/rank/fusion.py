@@ -41,7 +41,7 @@ def shared_ranks(values: Sequence[float]) -> list[int]:
 
 
 def ranks_and_values(ranks: Sequence[int], values: Sequence[float]) -> list[float]:
-    """What a leg gives its ids: half of it depends on the rank, and half on the value, which is 0 to 1.
+    """The scores of a leg's ids: one part by rank, and one by value, which is 0 to 1.
 
     Ids that a leg cannot tell apart have one rank, so that no leg orders equal chunks by chance.
 

@@ -22,7 +22,7 @@ VECTOR = "vector"
 
 @dataclass(frozen=True, slots=True)
 class VectorTrust:
-    """How the weight of vectors follows from the legs' sureness, in one kind of text.
+    """The weight of vectors as a function of the legs' sureness, in one kind of text.
 
     At a lead of `equal` in cosines, vectors are as sure as keywords whose first score is all lead. The weight of
     vectors is multiplied by the ratio of both to the power of `exponent`, within `least` and `most`. The weight of a

@@ -80,7 +80,7 @@ def typed(value: object, kind: MetadataKind) -> Typed | None:
 
 
 def as_declared(stated: object, kind: MetadataKind) -> object:
-    """What a file states, as the declared type if a text stands for a value of it."""
+    """A stated value as the declared type, if its text can be parsed as one."""
     if not isinstance(stated, str) or kind in {"string", "strings"}:
         return stated
     return scalar(stated)
@@ -167,7 +167,7 @@ class _Rules:
         self._rules = [(takes_of(PathPattern("rules.path", rule.path)), rule.set) for rule in view.rules]
 
     def set_at(self, path: str) -> dict[str, Any]:
-        """What the rules set for a file at this path."""
+        """The values that the rules set for a file at this path."""
         return {key: value for takes, values in self._rules if takes(path) for key, value in values.items()}
 
     def applied(self, keys: Sequence[str], held: Held) -> Sequence[Any]:
@@ -184,7 +184,7 @@ class _Rules:
 
 
 def takes_of(pattern: PathPattern) -> Takes:
-    """What a pattern selects. Its literal folders are compared first: that is many times faster than the pattern."""
+    """The filter of a pattern. It compares literal folders first, which is many times faster than the pattern."""
     folder, takes = pattern.folder, pattern.anywhere()
     return (lambda path: path.startswith(folder) and takes(path)) if folder else takes
 
@@ -275,7 +275,7 @@ def keys_of(
 
 
 class _Counts:
-    """What the files of a tool have as values of one key. Long values, and those after many others, are not listed."""
+    """Counts of a tool's files by their values of one key. Long values, and those after many others, are not listed."""
 
     def __init__(self, kind: MetadataKind) -> None:
         self._kind = kind

@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class MetadataWarnings:
-    """How many files have values of other types than the declared ones, and which rules match no file."""
+    """Counts of files with values of other types than declared, and the rules that match no file."""
 
     mistyped: str | None = None
     unmatched: str | None = None
@@ -47,7 +47,7 @@ NONE = MetadataWarnings()
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How a tool sees an index's metadata, which is the same if its JSON is."""
+    """A tool's view of an index's metadata. Two views with equal JSON are equal."""
 
     index_id: UUID
     view_json: str
@@ -57,7 +57,7 @@ class _View:
 
 
 def warnings_of(pool: Pool, index_id: UUID, view: MetadataView) -> MetadataWarnings:
-    """What is to be warned of; nothing while a run is open.
+    """The current warnings; none while a run is open.
 
     A thread looks, once for all callers. Nothing as well while it takes longer than `COUNT_SECONDS`.
     """
@@ -121,7 +121,7 @@ def _unmatched(pool: Pool, index_id: UUID, rules: Sequence[MetadataRule]) -> str
 
 
 def _takes(rule: MetadataRule) -> Takes:
-    """What a rule selects. Rules with access lists compare other spellings of a name too."""
+    """The files that a rule selects. Rules with access lists compare other spellings of a name too."""
     if rule.acl is None:
         return takes_of(PathPattern("rules.path", rule.path))
     takes = takes_of(PathPattern("rules.path", normalized("NFC", rule.path)))

@@ -30,7 +30,7 @@ class _Reading:
 
 
 class PathPattern:
-    """What a caller means by the parameter `name`: a path as it is spelled, or else a pattern as in ripgrep.
+    """The meaning of the parameter `name`: a path as it is spelled, or else a pattern as in ripgrep.
 
     Between the two, brackets and braces are tried as parts of names, so `app/[slug]/**` selects what lies in the folder
     of that name. Of these readings, the first counts that any file matches. Raises `Invalid` for a pattern that can
@@ -56,14 +56,14 @@ class PathPattern:
                 self._invalid = error if text == self._pattern else None
 
     def among(self, paths: Sequence[str]) -> Takes:
-        """What is selected where these files are."""
+        """The selection among these files."""
         for reading in self._readings:
             if any(map(reading.matches, paths)):
                 return _selection([reading])
         return self.anywhere()
 
     def anywhere(self) -> Takes:
-        """What is selected where no file is known: what any of the readings selects."""
+        """The selection where no file is known: the union of all readings."""
         if self._invalid:
             raise self._invalid
         readings = [reading for reading in self._readings if reading.excludes == self.excludes]
@@ -90,7 +90,7 @@ def _literal(path: str) -> Takes:
 
 
 def _selection(readings: Sequence[_Reading]) -> Takes:
-    """What readings that agree on whether they exclude select together."""
+    """The joint selection of readings that agree on whether they exclude."""
     excludes = readings[0].excludes
     if len(readings) == 1 and not excludes:
         return readings[0].matches

@@ -58,7 +58,7 @@ class _Lookup:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is remembered: a cache has no None."""
+    """A cached lookup: a cache has no None."""
 
     visible: VisibleFiles | None
 
@@ -119,7 +119,7 @@ def admitted_paths(index: SeenIndex) -> Callable[[str], bool] | None:
 
 
 def visible_nodes(pool: Pool, project_id: str, sight: Sight, ids: Collection[str]) -> set[str]:
-    """Those of some nodes of a project that may be shown, whatever the rules of tools say."""
+    """The nodes among some of a project that may be shown, whatever the rules of tools say."""
     if sight.principals is None:
         return set(ids)
     return acl.visible_nodes(pool, project_id, ids, acl.readable(pool, project_id, sight.principals))

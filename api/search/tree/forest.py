@@ -75,7 +75,7 @@ class Forest:
         return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
 
     def shown(self, found: Sequence[NearSummary]) -> list[NearSummary]:
-        """Those that the caller may read: a search walks through others, but shows none."""
+        """The summaries that the caller may read: a search walks through others, but shows none."""
         return [each for each in found if self._is_readable(each.node)]
 
     def _is_readable(self, node: StoredSummary) -> bool:

@@ -1,4 +1,4 @@
-"""Which part of a tree a caller may read."""
+"""The part of a tree that a caller may read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Lookup:
 
 
 def shown_part(pool: Pool, tree: Tree, files: frozenset[UUID] | None) -> ShownPart:
-    """What a caller may read of a tree who may read only these files; None: all files.
+    """The readable part of a tree for a caller who may read only these files; None: all files.
 
     A summary that is not known to be readable is hidden, also one of a build that ends meanwhile.
     """

@@ -1,4 +1,4 @@
-"""What the service answers, and the objects that calls take.
+"""Answers of the service, and the objects that calls take.
 
 docs/reference/http.md describes every field. Fields that this version does not know are kept, so a client goes on with
 a newer service. Words such as `status` or `reason` are strings, because a newer service may have more of them.

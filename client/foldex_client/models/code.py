@@ -62,7 +62,7 @@ class Symbol(Use):
 
 
 class Impact(Model):
-    """What a change of a name may touch. `truncated` names the lists of which there is more."""
+    """Places that a change of a name may affect. `truncated` names the lists that have more."""
 
     name: str
     definitions: list[Symbol]

@@ -17,7 +17,7 @@ class ModelCheck(Model):
 
 
 class ModelBudget(Model):
-    """What all workers together may spend on a model. A limit is None if there is none; see the HTTP reference."""
+    """The budget of all workers together for a model. A limit is None if there is none; see the HTTP reference."""
 
     requests_per_minute: int | None
     tokens_per_minute: int | None

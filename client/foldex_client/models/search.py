@@ -39,7 +39,7 @@ class Filters(TypedDict, total=False):
 
 
 class Context(TypedDict, total=False):
-    """Where the caller is working: hits near it rank higher."""
+    """The place where the caller is working: hits near it rank higher."""
 
     path: str
     symbol: str
@@ -219,7 +219,7 @@ class PlacedHit(Hit):
 
 
 class Coverage(Model):
-    """How much of the folder was searched. The numbers are None if the caller may not read all files."""
+    """The share of the folder that was searched. The numbers are None if the caller may not read all files."""
 
     indexed_files: int | None
     total_files: int | None
@@ -237,7 +237,7 @@ class Step(Model):
 
 
 class Found(Model):
-    """What every answer to a query has."""
+    """Fields of every answer to a query."""
 
     query: str
     mode: str

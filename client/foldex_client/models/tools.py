@@ -10,7 +10,7 @@ from foldex_client.models.base import Model
 
 
 class RaptorConfig(Model):
-    """How a tree of summaries is built."""
+    """Settings for a tree of summaries."""
 
     enabled: bool = False
     max_layers: int = 3
@@ -24,7 +24,7 @@ class RaptorConfig(Model):
 
 
 class ToolConfig(Model):
-    """How a tool's folder is indexed. Only the fields that are given are sent."""
+    """Settings for indexing a tool's folder. Only the fields that are given are sent."""
 
     embedding_model: str | None = None
     dimensions: int | None = None
@@ -51,7 +51,7 @@ class ToolConfig(Model):
 
 
 class Source(Model):
-    """Where a tool's files are. `kind` tells which of the other fields are set."""
+    """The source of a tool's files. `kind` determines which of the other fields are set."""
 
     kind: str
     node_id: str | None = None
@@ -173,7 +173,7 @@ def _sum(*counts: int | None) -> int | None:
 
 
 class Placed(Model):
-    """What names a file of an index."""
+    """The name of a file in an index."""
 
     file_id: str
     file_node_id: str
@@ -182,7 +182,7 @@ class Placed(Model):
 
 
 class Properties(Model):
-    """What a document says of itself."""
+    """Properties that a document states."""
 
     title: str | None = None
     author: str | None = None

@@ -43,7 +43,7 @@ class RaptorStatus(Model):
 
 
 class RaptorEstimate(Model):
-    """What a build of a tree of summaries would cost. `usd` is None if the price is not known.
+    """The cost of building a tree of summaries. `usd` is None if the price is not known.
 
     Fields that describe all files are None for a caller who may not read all of them.
     """
