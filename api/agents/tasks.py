@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
+from anyio import move_on_after, sleep
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -29,7 +30,7 @@ from mcp_types import (
 from api.agents import manage
 from api.agents.access import CallRefused, ServiceAccess
 from api.agents.protocol_errors import refusing
-from foldex_client import FoldexError, IndexingFailed, NotFound, Status, WaitTimedOut
+from foldex_client import NotFound, Status
 
 #: The protocol that has tasks. Its successor has them no more.
 VERSION = "2025-11-25"
@@ -40,6 +41,8 @@ TOOLS = {tool.name: tool for tool in (manage.INDEX_FOLDER, manage.REFRESH)}
 POLL_INTERVAL = 1000
 #: Runs of a tool that are looked through for an id, and tasks of one page of a list.
 MAX_RUNS, PAGE = 1000, 50
+#: Seconds between two looks at a run whose result is waited for.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 3.0
 #: Characters of a cursor.
 MAX_CURSOR = 10
 _STATES = {"ready": "completed", "error": "failed", "cancelled": "cancelled"}
@@ -140,14 +143,16 @@ async def _run(opened: ServiceAccess, task_id: str) -> Status:
 async def _result(opened: ServiceAccess, task_id: str) -> Json:
     """The answer of the call once its run has ended, as if it had waited. Raises `CallRefused` if it goes on."""
     run = await _run(opened, task_id)
-    tool = await opened.foldex.tools.get(run.tool_id)
-    if not run.ended:
-        ended = await manage.ended_run(opened, tool, _silent, "ready", manage.MAX_WAIT_SECONDS)
-        if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
-            raise ended
-        run = await _run(opened, task_id)
+    pause = _FIRST_PAUSE
+    with move_on_after(manage.MAX_WAIT_SECONDS):
+        # not until the folder is ready: a newer run may follow this one
+        while not run.ended:
+            await sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            run = await _run(opened, task_id)
     if not run.ended:
         raise CallRefused(f"The task is still {run.status}{run.done}; ask for its result again.")
+    tool = await opened.foldex.tools.get(run.tool_id)
     reply = await manage.state(opened, tool, run)
     content = [TextContent(type="text", text=reply.text)]
     answer = CallToolResult(content=content, is_error=_STATES.get(run.status) != "completed")
@@ -157,10 +162,12 @@ async def _result(opened: ServiceAccess, task_id: str) -> Json:
 
 async def _cancel(opened: ServiceAccess, task_id: str) -> Json:
     run = await _run(opened, task_id)
-    if run.ended:
-        raise CallRefused(f"The task has ended as {_STATES.get(run.status, run.status)}; nothing is left to cancel.")
-    await opened.foldex.tools.cancel(run.tool_id)
-    return _described(await _run(opened, task_id))
+    if not run.ended:
+        await opened.foldex.tools.cancel(run.tool_id, task_id=run.task_id)
+        run = await _run(opened, task_id)
+        if run.status == "cancelled" or not run.ended:
+            return _described(run)
+    raise CallRefused(f"The task has ended as {_STATES.get(run.status, run.status)}; nothing is left to cancel.")
 
 
 async def _list(opened: ServiceAccess, cursor: str | None) -> Json:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
@@ -114,13 +115,18 @@ def reindex_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep, body
 
 
 @router.post("/{tool_id}/cancel", status_code=202)
-def cancel_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep) -> Status:
+def cancel_tool(
+    tool: ToolDep,
+    caller: CallerDep,
+    resources: ResourcesDep,
+    task_id: Annotated[UUID | None, Query(description="Only this task, if it is still open; default: any.")] = None,
+) -> Status:
     """Stop indexing. What is already searchable stays searchable.
 
     What changed in a followed folder waits for its next change, or a reindex. A changed config whose index is not ready
-    yet is discarded too.
+    yet is discarded too. With `task_id`, only what that task works on is.
     """
-    tool_actions.cancel(resources.pool, tool.tool_id)
+    tool_actions.cancel(resources.pool, tool.tool_id, task_id)
     return _status(tool, caller, resources)
 
 

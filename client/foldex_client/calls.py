@@ -186,9 +186,9 @@ class Tools(CodeCalls[Way]):
         return Request("POST", tool_path(tool, "reindex"), Status, body=body, repeatable=False)
 
     @call
-    def cancel(self, tool: AnyTool) -> Request[Status]:
-        """Stop indexing. What is already searchable stays searchable."""
-        return Request("POST", tool_path(tool, "cancel"), Status)
+    def cancel(self, tool: AnyTool, *, task_id: str | None = None) -> Request[Status]:
+        """Stop indexing, or only the task of this id. What is already searchable stays searchable."""
+        return Request("POST", tool_path(tool, "cancel"), Status, given(task_id=task_id))
 
     @call
     def retry(self, tool: AnyTool) -> Request[Status]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from api.agents import manage, tasks
 from api.agents.access import CallRefused, ServiceAccess
-from foldex_client import AsyncFoldex
+from foldex_client import AsyncFoldex, Status
 from tests import coroutines
 from tests.agents import frozen
 from tests.integration.test_keys import foldex, new_key
-from tests.service import Service, another_api, eventually
+from tests.service import TOOLS, Service, another_api, eventually
 
 NO_TASK = "There is no task with this id; tasks/list shows those that there are."
 
@@ -118,6 +119,66 @@ def test_a_task_is_cancelled(running: Service, caller: Caller, root: Path) -> No
     code, said = caller.refused("tasks/cancel", taskId=task["taskId"])
     assert (code, "cancelled" in said) == (-32602, True)
     assert caller.ask("tasks/result", taskId=task["taskId"])["isError"]
+
+
+class Overtaken:
+    """Lets a task end, and a newer one of its folder begin, once somebody has looked at it."""
+
+    def __init__(self, caller: Caller, running: Service, folder: str) -> None:
+        self.caller, self.running, self.folder = caller, running, folder
+        self.newer, self._look, self._opened = "", tasks._run, ExitStack()
+
+    async def look(self, opened: ServiceAccess, task_id: str) -> Status:
+        """The task as it was before, the first time."""
+        run = await self._look(opened, task_id)
+        if not self.newer:
+            self._opened.close()
+            eventually(lambda: self.caller.status(task_id) == "completed", 60)
+            self.freeze()
+            arguments = {"folder": self.folder}
+            self.newer = self.caller.ask("tools/call", name="refresh", arguments=arguments, task={})["task"]["taskId"]
+        return run
+
+    def freeze(self) -> None:
+        """Keep tasks from coming to an end."""
+        self._opened.enter_context(frozen(self.running))
+
+    def __enter__(self) -> Self:
+        self.freeze()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+
+@pytest.mark.parametrize("action", ["_cancel", "_result"])
+def test_a_task_that_is_overtaken_is_asked_about_itself(
+    running: Service, caller: Caller, root: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """What is asked of one task holds for no newer one of its folder, whenever that begins."""
+
+    async def act(task_id: str) -> dict[str, Any]:
+        async with AsyncFoldex(str(running.client.base_url)) as foldex:
+            access = ServiceAccess(foldex, None, str, str, None, str, has_key=False)
+            found: dict[str, Any] = await getattr(tasks, action)(access, task_id)
+            return found
+
+    folder = f"task-overtaken{action}"
+    with Overtaken(caller, running, folder) as overtaken:
+        monkeypatch.setattr(tasks, "_run", overtaken.look)
+        task = caller.index(made(root / folder))["taskId"]
+        if action == "_cancel":
+            with pytest.raises(CallRefused, match="ended as completed; nothing is left to cancel"):
+                coroutines.run(act(task))
+        else:
+            answer = coroutines.run(asyncio.wait_for(act(task), 20))
+            assert answer["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task}
+            assert not answer["isError"]
+        tool_id, _, task_id = task.partition(".")
+        running.client.post(f"{TOOLS}/{tool_id}/cancel", params={"task_id": task_id}).raise_for_status()
+        assert caller.status(overtaken.newer) == "working"
+    assert not caller.ask("tasks/result", taskId=overtaken.newer)["isError"]
+    assert caller.status(overtaken.newer) == "completed"
 
 
 @pytest.mark.parametrize(

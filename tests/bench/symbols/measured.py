@@ -18,6 +18,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from api.search.code.calls import callers
+from api.search.code.code_of_file import CONFIDENCES
 from tests.bench.running import running
 from tests.bench.symbols import pyright, truth
 from tests.bench.symbols.truth import Place, TrueUse, Truth
@@ -142,8 +143,8 @@ class Comparison:
             wanted_lines += len(true)
         return Share(right, judged), Share(found_lines, wanted_lines)
 
-    def edges(self, wrong: Callable[[str, Edge], None]) -> tuple[Share, Share, Share]:
-        """Precision of the edges called `resolved`, precision and recall of all."""
+    def edges(self, wrong: Callable[[str, Edge], None]) -> tuple[dict[str, Share], Share, Share]:
+        """Precision of the edges by how sure they are, precision and recall of all."""
         true, known = set[Edge](), defaultdict[tuple[Node, str], bool](bool)
         for use in self._known.uses:
             if use.is_call:
@@ -157,14 +158,12 @@ class Comparison:
         made = {edge: Edge(edge.caller, _canonical(edge.target, "")) for edge in found}
         right = {edge for edge in found if edge in true or made[edge] in true}
         judged = {edge: sure for edge, sure in found.items() if edge in right or known.get((edge[0], _name(edge[1])))}
-        resolved = [edge for edge, sure in judged.items() if sure == "resolved"]
-        for edge in resolved:
-            if edge not in right:
-                wrong("wrong", edge)
+        for edge in judged.keys() - right:
+            wrong(f"wrong, {judged[edge]}", edge)
         for edge in true - found.keys():
             wrong("missing", edge)
         return (
-            Share(sum(edge in right for edge in resolved), len(resolved)),
+            {sure: _of(edge in right for edge in judged if judged[edge] == sure) for sure in CONFIDENCES},
             Share(sum(edge in right for edge in judged), len(judged)),
             Share(len(true & found.keys()), len(true)),
         )
@@ -180,8 +179,8 @@ class Comparison:
                 for item in callers(self._pool, self._index, row.name, [row], 1).items:
                     path = "/".join(filter(None, (item.scope, item.name)))
                     edge = Edge(Node(str(item.file_path), path), target)
-                    if found.get(edge) != "resolved":
-                        found[edge] = item.confidence
+                    known = found.get(edge, item.confidence)
+                    found[edge] = min(known, item.confidence, key=CONFIDENCES.index)
         return found
 
     def _defined(self, name: str, place: Place) -> Defined | None:
@@ -208,6 +207,11 @@ class Comparison:
         return Node(place.file, row.path if row else inner.name)
 
 
+def _of(right: Iterable[bool]) -> Share:
+    each = list(right)
+    return Share(sum(each), len(each))
+
+
 def _name(node: Node) -> str:
     return node.path.rpartition("/")[2]
 
@@ -220,7 +224,7 @@ def _canonical(node: Node, called: str) -> Node:
 
 def _print(name: str, compared: Comparison) -> None:
     shown: list[str] = []
-    resolved, precision, recall = compared.edges(
+    by_confidence, precision, recall = compared.edges(
         lambda why, edge: shown.append(f"{why}: {edge.caller} → {edge.target}")
     )
     rows: Iterable[tuple[str, Share, Share]] = [
@@ -230,6 +234,7 @@ def _print(name: str, compared: Comparison) -> None:
     ]
     for what, *shares in rows:
         print(f"{name}, {what}: precision {shares[0]}, recall {shares[1]}", flush=True)
-    print(f"{name}, callers that are resolved: precision {resolved}", flush=True)
+    for sure, share in by_confidence.items():
+        print(f"{name}, callers that are {sure}: precision {share}", flush=True)
     for line in sorted(shown) if os.environ.get("SHOW") else ():
         print(line)

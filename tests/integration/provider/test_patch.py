@@ -214,6 +214,22 @@ def test_cancel_gives_the_build_up(running: Service, provider: EmbeddingsFake, t
     hold.release()
 
 
+def test_a_cancel_of_one_task_gives_up_what_that_task_builds_alone(
+    running: Service, provider: EmbeddingsFake, tool: str, folder: Path
+) -> None:
+    before = get(running, tool)
+    ended = running.get(f"{TOOLS}/{tool}/status")["task_id"]
+    build, hold = held_build(running, provider, tool, folder)
+    running.post(f"{TOOLS}/{tool}/cancel?task_id={ended}", None)
+    after = get(running, tool)
+    assert (after["updating"]["task_id"], after["update_error"]) == (build["task_id"], None)
+    running.post(f"{TOOLS}/{tool}/cancel?task_id={build['task_id']}", None)
+    after = get(running, tool)
+    assert (after["updating"], after["index"]) == (None, before["index"])
+    assert deleted(running, build["index"]["index_id"])
+    hold.release()
+
+
 def test_a_change_that_is_given_up_leaves_an_index_that_others_use(
     running: Service, provider: EmbeddingsFake, tool: str, folder: Path
 ) -> None:

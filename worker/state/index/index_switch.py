@@ -80,12 +80,14 @@ def lock_tool(connection: Connection[Any], tool_id: UUID) -> LockedTool | None:
     return tool
 
 
-def shut_out(connection: Connection[Any], tool_id: UUID) -> None:
-    """Stop the work over a tool's indexes, whatever else is locked. The tasks are to be ended next.
+def shut_out(connection: Connection[Any], tool_id: UUID, only: UUID | None = None) -> None:
+    """Stop the work over a tool's indexes, or `only` that of one task, whatever else is locked.
 
-    The sweep ends those that this process does not.
+    The tasks are to be ended next. The sweep ends those that this process does not.
     """
-    connection.execute(_SQL["shut_out"], {"tool_id": tool_id})
+    locked = connection.execute(_SQL["lock_stopped"], {"tool_id": tool_id}).fetchall()
+    # a statement of its own: while the first one waits, a task may end and the next one begin
+    connection.execute(_SQL["shut_out"], {"index_ids": [id_ for (id_,) in locked], "only": only})
 
 
 def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:

@@ -27,17 +27,17 @@ SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_inde
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
 WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s
 
+-- name: lock_stopped
+-- the index of a tool, and the one that is built for it, unless another tool waits for that
+SELECT i.id FROM search_tool s JOIN search_index i ON i.id = s.index_id OR i.id = s.next_index_id AND NOT EXISTS (
+    SELECT FROM search_tool o WHERE o.id <> s.id AND s.next_index_id IN (o.index_id, o.next_index_id))
+WHERE s.id = %(tool_id)s ORDER BY i.id FOR NO KEY UPDATE OF i
+
 -- name: shut_out
--- From now on nothing is recorded that workers still do for the index of a tool, and for the one that is built for it,
--- unless another tool waits for that. Notes which tasks are to end.
-WITH stopped AS (
-    SELECT i.id FROM search_tool s JOIN search_index i ON i.id = s.index_id OR i.id = s.next_index_id AND NOT EXISTS (
-        SELECT FROM search_tool o WHERE o.id <> s.id AND s.next_index_id IN (o.index_id, o.next_index_id))
-    WHERE s.id = %(tool_id)s ORDER BY i.id FOR NO KEY UPDATE OF i
-)
+-- From now on nothing is recorded that workers still do for these indexes. Notes which tasks are to end.
 UPDATE search_index i SET epoch = i.epoch + 1, stopping = t.id
-FROM stopped JOIN search_index_task t ON t.index_id = stopped.id AND t.status IN :open
-WHERE i.id = stopped.id
+FROM search_index_task t
+WHERE i.id = ANY (%(index_ids)s) AND t.index_id = i.id AND t.status IN :open AND t.id = coalesce(%(only)s, t.id)
 
 -- name: stopping
 -- open tasks whose work was stopped while another transaction held their rows

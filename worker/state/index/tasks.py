@@ -366,12 +366,18 @@ def cancel(connection: Connection[Any], index_id: UUID, only: UUID | None = None
 
     Requires the index locked.
     """
-    row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
+    task_id = open_over(connection, index_id)
     return (
-        row is not None
-        and only in (None, row[0])
-        and _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None) is not None
+        task_id is not None
+        and only in (None, task_id)
+        and _stop(connection, task_id, index_id, TaskStatus.CANCELLED, None) is not None
     )
+
+
+def open_over(connection: Connection[Any], index_id: UUID | None) -> UUID | None:
+    """Lock the task that is open over an index, and return its id."""
+    row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
+    return row[0] if row else None
 
 
 def _stop(
@@ -380,8 +386,7 @@ def _stop(
     """End an open task early: its workers are shut out, and its open files return to their live content."""
     values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
-    row = connection.execute(_SQL["open_task"], values).fetchone()
-    if row is None or row[0] != task_id:
+    if open_over(connection, index_id) != task_id:
         return None
     connection.execute(_SQL["shut_out"], values)
     returned = leftovers.return_files(connection, index_id)

@@ -90,26 +90,29 @@ def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex) -> UUID | None:
         )
 
 
-def cancel(pool: Pool, tool_id: UUID) -> None:
+def cancel(pool: Pool, tool_id: UUID, only: UUID | None = None) -> None:
     """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`.
+
+    With `only`, nothing happens beyond that task and the index that it builds.
 
     First the work stops. If another session holds the task's row, the sweep ends the task as soon as it is free.
     """
     with pool.connection() as connection:
-        index_switch.shut_out(connection, tool_id)
+        index_switch.shut_out(connection, tool_id, only)
     try:
-        _end_work(pool, tool_id)
+        _end_work(pool, tool_id, only)
     except LockNotAvailable as error:
         log.warning("cancelled; a lock delays the end of the task", tool_id=str(tool_id), error=str(error))
 
 
-def _end_work(pool: Pool, tool_id: UUID) -> None:
+def _end_work(pool: Pool, tool_id: UUID, only: UUID | None) -> None:
     with pool.connection() as connection:
         tool = index_switch.lock_tool(connection, tool_id)
         if tool is None:
             raise NotFound(GONE)
-        index_switch.end_update(connection, tool, CANCELLED)
-        _stop(connection, tool.index_id)
+        if only is None or tasks.open_over(connection, tool.next_index_id) == only:
+            index_switch.end_update(connection, tool, CANCELLED)
+        _stop(connection, tool.index_id, only)
 
 
 @again_if_locked
@@ -223,5 +226,6 @@ def end_stopped(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
 
 def _stop(connection: Connection[Any], index_id: UUID, only: UUID | None = None) -> bool:
     stopped = tasks.cancel(connection, index_id, only)
-    changes.let_be(connection, index_id, stopped=stopped)
+    if stopped or only is None:
+        changes.let_be(connection, index_id, stopped=stopped)
     return stopped
