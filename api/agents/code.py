@@ -301,6 +301,9 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
     if stopped:
         said.append(f"Not followed further: {', '.join(f'{number} {_WHY[why]}' for why, number in stopped.items())}.")
     nothing = f"No {asked.direction} of {asked.name!r} are known; find_references shows other uses."
+    if not graph.definitions:
+        nothing = f"No definition and no {asked.direction} of {asked.name!r} are known; try find_symbol with `prefix`."
+        said = [*said, f"No definition of {asked.name!r} is known; this is what calls the name."] if found else said
     text, fit, told_data = await _told(
         access, place, asked, list(map(_call, found)), nothing, there_are_more=graph.truncated, more_notes=said
     )

@@ -224,6 +224,11 @@ def test_names_are_followed_in_code(agent: Agent) -> None:
     assert [(call["name"], call["depth"]) for call in calls] == [("log_in", 1), ("main", 2)]
     callees = agent.data("callers", name="log_in", direction="callees", folder="docs")["calls"]
     assert [call["name"] for call in callees] == ["make_token"]
+    said = agent.ask("callers", name="make", folder="docs")
+    assert said.startswith("No definition and no callers of 'make' are known"), said
+    said = agent.ask("callers", name="sign", folder="docs")
+    assert said.startswith("src/tokens.py:1-2  make_token"), said
+    assert "No definition of 'sign' is known; this is what calls the name." in said
 
 
 def test_an_answer_keeps_within_its_tokens_and_says_what_is_cut(agent: Agent, running: Service, docs: Path) -> None:
