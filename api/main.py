@@ -105,28 +105,11 @@ def create_app(settings: Settings) -> FastAPI:
     live_rows.limit_rows(memory.found_rows)
     TimedProtocol.limit(memory)
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        keep_little()
-        share_model(settings.foldex_home.absolute() / "run")
-        preload_store(settings)
-        fair_calls.reserve_threads()
-        sys.setswitchinterval(SWITCH_SECONDS)
-        # loading a model takes seconds: do it in the background so that the first answer does not wait
-        threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
-        ended, presence = threading.Event(), Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}")
-        presence.keep(resources.pool, ended, reach=partial(probe_services, settings))
-        yield
-        ended.set()
-        presence.end()
-        resources.pool.close()
-        stop_all()
-
     app = FastAPIOffline(
         title="Foldex",
         version=RELEASE,
         description=DESCRIPTION,
-        lifespan=lifespan,
+        lifespan=partial(_serve, settings, resources),
         redirect_slashes=False,
         generate_unique_id_function=openapi.short_id,
     )
@@ -153,6 +136,25 @@ def create_app(settings: Settings) -> FastAPI:
     openapi.install(app, is_open=settings.auth == "off")
     app.add_middleware(RequestLog)
     return app
+
+
+@asynccontextmanager
+async def _serve(settings: Settings, resources: Resources, _: FastAPI) -> AsyncIterator[None]:
+    """Prepare the process, register it among the hosts while it serves, and close what it opened."""
+    keep_little()
+    share_model(settings.foldex_home.absolute() / "run")
+    preload_store(settings)
+    fair_calls.reserve_threads()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # loading a model takes seconds: do it in the background so that the first answer does not wait
+    threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
+    ended, presence = threading.Event(), Presence(settings, "api", node=f"api-{settings.api_port}@{this_host()}")
+    presence.keep(resources.pool, ended, reach=partial(probe_services, settings))
+    yield
+    ended.set()
+    presence.end()
+    resources.pool.close()
+    stop_all()
 
 
 def _warm(resources: Resources) -> None:

@@ -144,10 +144,11 @@ class _EmbeddedBatch:
         for chunk in chunks:
             self._vectors[chunk.file_id][chunk.id] = vector
 
-    def pay(self, chunk: PlacedChunk) -> None:
-        """Note that the text of a chunk was sent to the provider."""
-        chunks, tokens = self._paid[chunk.file_id]
-        self._paid[chunk.file_id] = ProviderUsage(chunks + 1, tokens + chunk.chunk.tokens)
+    def pay(self, chunks: Sequence[PlacedChunk]) -> None:
+        """Note that the texts of chunks were sent to the provider."""
+        for chunk in chunks:
+            texts, tokens = self._paid[chunk.file_id]
+            self._paid[chunk.file_id] = ProviderUsage(texts + 1, tokens + chunk.chunk.tokens)
 
     def refuse(self, chunks: Iterable[PlacedChunk], refusal: EmbeddingRefused) -> None:
         """Fail the files of a text that the provider refused. One that is only too long waits for `cut`."""
@@ -245,14 +246,9 @@ def _pay(
     given = run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way
     stopwatch = Stopwatch()
     terms = RequestTerms(*given, meanwhile, stopwatch.note)
-    tokens_of = dict(zip(texts, tokens, strict=True))
-    further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens_of)
-    paid: Embedder = FaultFindingEmbedder(run.embedder, further)
-    if run.spending:
-        paid = LimitedEmbedder(paid, run.spending, tokens_of)
-    embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner), fresh)
+    embedder = _make_embedder(run, owner, dict(zip(texts, tokens, strict=True)), fresh)
     stopped: FoldexError | None = None
-    answered_tokens = 0
+    paid_tokens = 0
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]
@@ -264,17 +260,28 @@ def _pay(
             embedding_cache.keep(run.pool, owner, vectors)
             for row, group in enumerate(answered):
                 batch.answer(group, result[row])
-                if group[0].content_hash not in embedder.cached:
-                    batch.pay(group[0])
-                    answered_tokens += group[0].chunk.tokens
+            paid = [group[0] for group in answered if group[0].content_hash not in embedder.cached]
+            batch.pay(paid)
+            paid_tokens += sum(placed.chunk.tokens for placed in paid)
     except EmbeddingError as error:
         run.pace.note_failure()
         return error
     except FoldexError as error:
         stopped = error
-    if answered_tokens:
-        run.pace.note_answer(answered_tokens, stopwatch.last, first=stopwatch.first)
+    if paid_tokens:
+        run.pace.note_answer(paid_tokens, stopwatch.last, first=stopwatch.first)
     return stopped
+
+
+def _make_embedder(
+    run: IndexRun, owner: embedding_cache.VectorOwner, tokens: Mapping[str, int], fresh: Collection[str]
+) -> CacheFirstEmbedder:
+    """An embedder that asks the cache, then the provider within the task's limit, and isolates faulty texts."""
+    further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens)
+    paid: Embedder = FaultFindingEmbedder(run.embedder, further)
+    if run.spending:
+        paid = LimitedEmbedder(paid, run.spending, tokens)
+    return CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner), fresh)
 
 
 def _with_lines(piece: Chunk, message: str) -> str:
