@@ -1,4 +1,4 @@
-"""Turns a source's listing into rows of work: what is new, changed, moved or gone."""
+"""Turns a source's listing into rows of work: new, changed, moved and vanished files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ListingRun:
 def open_listing(
     plan: tasks.ListingLease, index: Index, opened: Callable[[Rules], Source], pool: Pool, lease: Lease
 ) -> ListingRun:
-    """A slice of planning over the source that is `opened` with rules."""
+    """Return a slice of planning over the source that is `opened` with rules."""
     matched = MatchedPatterns(index, () if plan.list_cursor is None else plan.matched or ())
     source = opened(NotingRules(index.settings, matched))
     keys = None if plan.paths is None else source.narrow([path.encode() for path in plan.paths])
@@ -56,7 +56,7 @@ def open_listing(
 
 
 class _Read(NamedTuple):
-    """A page of the source, its entries of a wanted type as rows, and what has matched since the page before."""
+    """A page of the source, its entries of a wanted type as rows, and the config entries that it newly matched."""
 
     page: ListingPage
     kept: Sequence[listings.ListedEntry]
@@ -64,16 +64,16 @@ class _Read(NamedTuple):
 
 
 class RecordedPage(NamedTuple):
-    """A page whose entries are rows now, and whether it is the first or the last of its folder."""
+    """A page whose entries are now rows, and whether it is the first or the last page of its folder."""
 
     first: bool
     last: bool
 
 
 def list_pages(listing: ListingRun, until: float = math.inf) -> Iterator[RecordedPage]:
-    """Record one page of the folder after the other, from the plan's cursor on, and yield after each.
+    """Record the pages of the folder, starting at the plan's cursor, and yield after each.
 
-    Ends with the folder, or after the time `until` of `time.monotonic` once every page that was read is recorded.
+    Stops at the end of the folder, or once `time.monotonic` passes `until` and every page already read is recorded.
 
     Raises `SourceError`, or `LeaseLost` if another worker took over.
     """
@@ -90,7 +90,7 @@ def list_pages(listing: ListingRun, until: float = math.inf) -> Iterator[Recorde
 
 
 def _pages(listing: ListingRun, until: float) -> Iterator[_Read]:
-    """Read the pages from the plan's cursor on. While the caller works on one, a thread reads the next."""
+    """Read the pages, starting at the plan's cursor. A thread reads the next page while the caller works on one."""
     read = _read(listing, listing.plan.list_cursor)
     if read.page.cursor is None:
         yield read
@@ -146,7 +146,7 @@ def _listed(index: Index, entry: SourceEntry) -> listings.ListedEntry:
 def _end(listing: ListingRun) -> None:
     warnings = [listing.matched.warning(), _no_file(listing)]
     listing_warning = " ".join(filter(None, warnings)) or None
-    # Foldex owns the content tree, so what it reports as gone is gone
+    # Foldex owns the content tree, so an entry that it reports as gone is gone
     hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
     listings.end_listing(
         listing.pool,
@@ -162,7 +162,7 @@ def _end(listing: ListingRun) -> None:
 
 
 def _no_file(listing: ListingRun) -> str | None:
-    """Why the whole folder has no file, as a sentence; None if it has some, or is just empty."""
+    """Return a sentence that explains why the folder yields no file; None if it yields some or is simply empty."""
     ignored = listings.ignored_if_empty(listing.pool, listing.plan.id) if listing.keys is None else None
     if ignored is None:
         return None

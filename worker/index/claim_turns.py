@@ -1,4 +1,4 @@
-"""The order in which a slice claims files: small ones first, also those that are listed meanwhile."""
+"""The order in which a slice claims files: small ones first, including files listed after the slice began."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from worker.index.run import IndexRun
 from worker.state.index import files
 from worker.state.index.files import BEGINNING, NO_LIMIT, SMALL_BYTES, ClaimPosition, FileClaim
 
-#: Bytes up to which the claims of a slice grow. Each is a commit of its own, which costs as much as a thousand chunks.
+#: Maximum bytes of a claim of a slice. Each claim is one commit, which costs as much as a thousand chunks.
 MAX_GROWN_BYTES = 2 << 20
 
 
 @dataclass(slots=True)
 class ClaimTurns:
-    """The claims of one slice. Each takes twice the bytes of the one before: first results come soon, others together.
+    """The claims of one slice. Each claim is twice as large as the previous one, so that first results come soon.
 
     A claim begins where the previous one ended, because an old snapshot keeps the dead index entries before that place.
     It begins at the smallest files again before it takes any of twice the size, because smaller ones may have been
@@ -31,7 +31,7 @@ class ClaimTurns:
     _max_size: int = NO_LIMIT
 
     def claim(self) -> Sequence[FileClaim]:
-        """Claim the next files; none if none is left."""
+        """Claim the next files; empty if none is left."""
         claims = [] if self._after == BEGINNING else self._claim()
         if not claims:
             self._after, self._max_size = BEGINNING, NO_LIMIT

@@ -26,17 +26,17 @@ log = structlog.get_logger()
 
 
 def commit(run: IndexRun, ready: Sequence[EmbeddedFile], *, keep: bool = False) -> Sequence[FileClaim]:
-    """Write the files, make them live, and delete what they replace. Files whose claims were lost are left out.
+    """Write the files, make them live, and delete the rows that they replace. Skip files whose claims were lost.
 
-    Chunks that lack their vectors are found by their words, and their files wait for another claim: if this worker is
-    to `keep` them, it has that claim at once. Returns these claims. Raises `StoreError` or `LeaseLost`; everything paid
-    for is recorded even then.
+    Words make chunks without vectors searchable, and their files wait for another claim. With `keep`, this worker gets
+    that claim at once, and the claims are returned. Raises `StoreError` or `LeaseLost`; everything paid for is recorded
+    even then.
     """
     try:
         run.lease.check()
         ready = still_claimed(run, ready)
         if not ready:
-            # all texts wait for a request that they fill
+            # all texts wait until they fill a request
             return []
         written = write(run, ready)
         with take_back_on_error(run, ready):
@@ -58,7 +58,7 @@ def still_claimed(run: IndexRun, waiting: Sequence[EmbeddedFile]) -> list[Embedd
 
 
 class Finished(NamedTuple):
-    """The ids of the files that ended, and of the vectors to delete; the claims that go on."""
+    """The ids of the finished files, the ids of the vectors to delete, and the claims that continue."""
 
     files: Collection[UUID]
     buried: Sequence[UUID]
@@ -68,8 +68,8 @@ class Finished(NamedTuple):
 def finish(run: IndexRun, written: Sequence[EmbeddedFile], *, keep: bool = False) -> Finished:
     """Make the new chunks live and record the outcomes in one transaction.
 
-    Files whose own lease was lost are left to their new holder. If this worker is to `keep` those that lack vectors, it
-    claims them again. Raises `LeaseLost` if the epoch moved on.
+    Files whose own lease was lost are left to their new holder. With `keep`, this worker claims the files that lack
+    vectors again. Raises `LeaseLost` if the epoch moved on.
     """
     run.lease.check()
     with run.pool.connection() as connection:
@@ -86,7 +86,7 @@ def finish(run: IndexRun, written: Sequence[EmbeddedFile], *, keep: bool = False
 
 
 def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:
-    """Replace what was live of finished files. Returns the ids of vectors that nothing refers to any more."""
+    """Replace the live rows of finished files. Returns the ids of vectors that no row refers to any more."""
     ended = [file.state for file in finished]
     buried = _replace_chunks(run, connection, finished)
     symbols.replace(
@@ -106,7 +106,7 @@ def _replace(run: IndexRun, connection: Connection[Any], finished: Sequence[Embe
 
 
 def _replace_chunks(run: IndexRun, connection: Connection[Any], finished: Sequence[EmbeddedFile]) -> list[UUID]:
-    """Replace the rows of finished files' chunks. Returns the ids of those that are gone."""
+    """Replace the rows of finished files' chunks. Returns the ids of the deleted chunks."""
     ended = [file.state for file in finished]
     prepared = [file for file in ended if isinstance(file, PreparedFile)]
     new = [file for file in finished if isinstance(file.state, PreparedFile)]
@@ -132,7 +132,7 @@ def _replace_chunks(run: IndexRun, connection: Connection[Any], finished: Sequen
 
 
 def outcome(embedded: EmbeddedFile) -> FileOutcome:
-    """What the file's row records."""
+    """Return the outcome to record in the file's row."""
     file, claim, paid = embedded.state, embedded.claim, embedded.paid
     recorded = FileOutcome(
         claim.id,
@@ -170,7 +170,7 @@ def outcome(embedded: EmbeddedFile) -> FileOutcome:
 
 
 def record_paid(run: IndexRun, files: Sequence[EmbeddedFile]) -> None:
-    """Record what was paid for files that get no outcome here; the next worker finds the vectors in the cache."""
+    """Record provider usage for files without an outcome yet; the next worker finds the vectors in the cache."""
     paid = [(file.claim.id, *file.paid) for file in files if file.paid.chunks]
     if paid:
         file_rows.add_paid(run.pool, run.epoch, paid)

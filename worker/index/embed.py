@@ -44,7 +44,7 @@ class Embedding(NamedTuple):
 
 
 def recall_vectors(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile]:
-    """The files with the vectors of their new chunks that the project already paid for."""
+    """Return the files with those vectors of their new chunks that the project already paid for."""
     started = time.monotonic()
     batch = _EmbeddedBatch([*map(EmbeddedFile, prepared)])
     missing = batch.missing_vectors()
@@ -54,10 +54,10 @@ def recall_vectors(run: IndexRun, prepared: Sequence[File]) -> list[EmbeddedFile
 
 
 class Meanwhile(NamedTuple):
-    """What is done while requests take longer than their time.
+    """The work that is done while requests take longer than expected.
 
-    `write_words` writes the words of files, and returns those that still lack vectors, under their new claims.
-    `write_others` writes those of other files, and says whether there may be more.
+    `write_words` writes the words of files. It returns the files that still lack vectors, under their new claims.
+    `write_others` writes the words of other files and returns whether there may be more.
     """
 
     write_words: Callable[[Sequence[EmbeddedFile]], Sequence[EmbeddedFile]]
@@ -72,9 +72,9 @@ def embed(
     more: bool,
     meanwhile: Meanwhile | None = None,
 ) -> Embedding:
-    """Embed the chunks that files lack after `recall_vectors`, and those `waiting` from the previous call.
+    """Embed the chunks that still lack vectors after `recall_vectors`, and the files `waiting` from the previous call.
 
-    If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
+    With `more`, texts that do not fill a request wait for further files. If an error ends the call early, the cache
     holds everything paid for. A refused text fails only its own files. Files that `meanwhile` completes are not
     returned.
     """
@@ -83,7 +83,7 @@ def embed(
     missing = batch.missing_vectors()
     if not missing or not run.asks:
         return Embedding(batch.files(0), None)
-    # texts that wait since the previous call were looked up then, and are again before they are sent
+    # waiting texts were looked up in the previous call, so they are looked up again before they are sent
     fresh = {chunk.content_hash for file in files for chunk in file.lacking}
     work: Callable[[], bool] = never if meanwhile is None else functools.partial(batch.write_words, meanwhile)
     stopped = _pay(run, batch, list(missing.values()), fresh, more=more, meanwhile=work)
@@ -91,7 +91,7 @@ def embed(
         try:
             cut = batch.cut(run)
         except FoldexError as error:
-            # what was paid for is recorded with the files
+            # provider usage is recorded with the files
             stopped = error
             break
         if not cut:
@@ -161,9 +161,9 @@ class _EmbeddedBatch:
             self._refusals[chunk.file_id] = FileError(refusal.reason, message)
 
     def cut(self, run: IndexRun) -> set[str]:
-        """Cut the chunks that are too long in two. Returns the hashes of the new texts.
+        """Split each chunk that is too long in two. Returns the hashes of the new texts.
 
-        A file whose live chunks were to stay is cut anew as a whole, and its chunks that are too long at the next call.
+        A file whose live chunks were to stay is chunked again as a whole. The next call splits its long chunks.
         """
         too_long, self._too_long = self._too_long, defaultdict(set)
         hashes: set[str] = set()
@@ -181,16 +181,16 @@ class _EmbeddedBatch:
         return hashes
 
     def write_words(self, meanwhile: Meanwhile) -> bool:
-        """Write the words of files: of these at first, then of others. Returns whether more may wait.
+        """Write the words of these files first, then the words of others. Returns whether more may wait.
 
-        Files that lack nothing are written, too: removed ones, for example, are found until then.
+        Files without missing vectors are written too: a removed file, for example, stays searchable until then.
         """
         files = [file for file in self.files(0) if not file.claim.awaits_vectors]
         early = {file.claim.id: file for file in files if file.has_early_words or file.complete}
         if self._has_written or not early:
             return meanwhile.write_others()
         self._has_written = True
-        # it is recorded with the words, even if these cannot be written
+        # the usage is recorded with the words, even if the words cannot be written
         self._paid |= dict.fromkeys(early, UNPAID)
         kept = {file.claim.id: file for file in meanwhile.write_words([*early.values()])}
         left = [file for file in self._files if file.claim.id not in early or early[file.claim.id].lacking]
@@ -198,7 +198,7 @@ class _EmbeddedBatch:
         return True
 
     def files(self, seconds: float) -> list[EmbeddedFile]:
-        """The files with their answers, after `seconds` of work on all of them."""
+        """Return the files with their answers, after `seconds` of work on all of them."""
         chunks = {file.claim.id: len(file.state.new) for file in self._files if file.state.embedded}
         shares = share(seconds, chunks)
         return [self._answered(file, shares.get(file.claim.id)) for file in self._files]
@@ -211,7 +211,7 @@ class _EmbeddedBatch:
         state, vectors, refusal = file.state, self._vectors[id_], self._refusals.get(id_)
         is_refused = refusal is not None and file.has_early_words
         if refusal is not None and not is_refused:
-            # the text that is live keeps the vectors that it got
+            # the live text keeps the vectors that it got
             got = [chunk for chunk in state.new if chunk.id in vectors] if isinstance(state, UnchangedFile) else []
             state = replace(failed(state, refusal), new=got)
         paid = self._paid[id_]
@@ -233,15 +233,15 @@ def _pay(
     more: bool,
     meanwhile: Callable[[], bool],
 ) -> FoldexError | None:
-    """Embed the text of each group of chunks once. Every answer goes to the cache at once.
+    """Embed the text of each group of chunks once, and cache every answer at once.
 
-    `fresh` hashes were just looked up. Other work is done `meanwhile` if requests take longer than their time. Returns
-    the error that ended it early, if any.
+    `fresh` hashes were just looked up. `meanwhile` does other work if requests take longer than expected. Returns the
+    error that ended the call early, if any.
     """
     owner = embedding_cache.VectorOwner(run.index.project_id, run.index.settings.embedder)
     texts = [group[0].chunk.embedded_text for group in chunk_groups]
     tokens = [group[0].chunk.tokens for group in chunk_groups]
-    # a free model's requests are not worth filling
+    # a free model's requests need not be full
     only_full = more and run.budget is not None
     given = run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way
     stopwatch = Stopwatch()

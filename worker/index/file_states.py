@@ -1,4 +1,4 @@
-"""The states of a claimed file between its claim and its outcome. Each step takes one and returns the next."""
+"""The states of a claimed file from claim to outcome. Each step takes a state and returns the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from worker.vectors import Vector
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What is known of a file's content, as far as it was read."""
+    """The facts that reading a file's content has found so far."""
 
     type: str | None
     stamp: str | None = None
@@ -32,16 +32,17 @@ class FileFacts:
     words_language: str = DEFAULT
     properties: DocumentProperties = NO_PROPERTIES
     note: str | None = None
-    #: Metadata by what states it: `front_matter`, `s3` or `sidecars`.
+    #: Metadata by its origin: `front_matter`, `s3` or `sidecars`.
     stated: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedFile:
-    """A file cut into chunks. `live` has the ids of those that are live already, and so are not written again.
+    """A file cut into chunks. `live` has the ids of chunks that are already live and are not written again.
 
-    A file that is not `embedded` is found by its words only. `drops_vectors`: it replaces live chunks that have their
-    vectors, so they stay until its own have theirs. `read_words` reads the words of its chunks, if that was prepared.
+    Only words find a file that is not `embedded`. `drops_vectors`: the file replaces live chunks that have vectors, so
+    these stay until the new chunks have vectors too. `read_words` extracts the words of its chunks, if that was
+    prepared.
     """
 
     claim: FileClaim
@@ -64,7 +65,7 @@ class PreparedFile:
 
     @property
     def may_lack_vectors(self) -> bool:
-        """Whether search loses nothing if its words become live before its vectors."""
+        """Whether its words may become live before its vectors without any loss to search."""
         return not self.drops_vectors
 
     @property
@@ -75,7 +76,7 @@ class PreparedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnchangedFile:
-    """A file whose live chunks stay. `lost` are those that lack their vectors, so they are written again."""
+    """A file whose live chunks stay. The `lost` chunks lack vectors and are written again."""
 
     claim: FileClaim
     facts: FileFacts
@@ -103,7 +104,7 @@ class UnchangedFile:
 
 @dataclass(frozen=True, slots=True)
 class RemovedFile:
-    """A file that vanished from its source; its live chunks go."""
+    """A file that vanished from its source; its live chunks are deleted."""
 
     claim: FileClaim
     status: ClassVar = FileStatus.REMOVED
@@ -116,13 +117,13 @@ class RemovedFile:
 
     @property
     def facts(self) -> FileFacts:
-        """Nothing is read of it."""
+        """Return empty facts, because the file is not read."""
         return FileFacts(self.claim.type)
 
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file with a reason instead of chunks. `new` are live chunks that got their vectors nevertheless."""
+    """A file with a failure instead of chunks. `new` are live chunks that got their vectors nevertheless."""
 
     claim: FileClaim
     facts: FileFacts
@@ -135,12 +136,12 @@ class FailedFile:
 
     @property
     def status(self) -> FileStatus:
-        """What the file's row records."""
+        """The status recorded in the file's row."""
         return self.failure.reason.status
 
     @property
     def keeps_live(self) -> bool:
-        """Whether its live chunks stay searchable: those of a skipped file go."""
+        """Whether its live chunks stay searchable. The chunks of a skipped file are deleted."""
         return self.status is FileStatus.FAILED
 
 
@@ -148,7 +149,7 @@ File = PreparedFile | UnchangedFile | RemovedFile | FailedFile
 
 
 class ProviderUsage(NamedTuple):
-    """What was sent to the provider for a file, and is in no row yet. It counts even if the file then fails."""
+    """Provider usage of a file that is not recorded in a row yet. It counts even if the file then fails."""
 
     chunks: int
     tokens: int
@@ -159,11 +160,11 @@ UNPAID = ProviderUsage(chunks=0, tokens=0)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedFile:
-    """A file on its way to its outcome, with the vectors of its new chunks known so far.
+    """A file on its way to its outcome, with the known vectors of its new chunks.
 
     `timings` has the seconds of the steps after the preparation. `is_refused`: the provider refuses a text of a file
-    that may lack vectors. Its words become live first, and the next claim records the refusal. `words` are those of
-    chunks whose rows this worker writes twice, first without their vectors; None if it does not.
+    that may lack vectors. Its words become live first, and the next claim records the refusal. `words` holds the words
+    of chunks whose rows this worker writes twice, first without vectors; None if it writes them once.
     """
 
     state: File
@@ -180,17 +181,17 @@ class EmbeddedFile:
 
     @property
     def lacking(self) -> Sequence[PlacedChunk]:
-        """The chunks that are still to embed."""
+        """The chunks that still need a vector."""
         return [chunk for chunk in self.state.new if chunk.embedded and chunk.id not in self.vectors]
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to embed."""
+        """Whether every chunk has its vector."""
         return not self.lacking
 
     @property
     def has_early_words(self) -> bool:
-        """Whether its words may become live before its vectors, and are not live yet."""
+        """Whether its words may become live before its vectors and are not live yet."""
         return self.state.may_lack_vectors and not self.claim.awaits_vectors
 
     @property
@@ -202,20 +203,20 @@ class EmbeddedFile:
 
     @property
     def status(self) -> FileStatus:
-        """What the file's row records: a file that lacks vectors waits for its next claim."""
+        """The status recorded in the file's row. A file that lacks vectors waits for its next claim."""
         return self.state.status if self.complete else FileStatus.PENDING
 
 
 def failed(file: File, failure: FileError) -> FailedFile:
-    """Return the file with a reason instead of chunks."""
+    """Return the file with a failure instead of chunks."""
     return FailedFile(file.claim, file.facts, failure, file.timings)
 
 
 def _moved(claim: FileClaim, facts: FileFacts) -> bool:
-    """Whether the stored rows of a file's chunks are outdated.
+    """Return whether the stored rows of a file's chunks are outdated.
 
-    The file moved, changed its type, language or properties, is read again as a whole, or its words are of an earlier
-    release.
+    They are if the file moved, changed its type, language or properties, or is read again as a whole. They also are if
+    an earlier release extracted its words.
 
     A file that moved back counts too if a claim in between may have patched the store's rows.
     """

@@ -1,7 +1,7 @@
-"""Cuts chunks that are longer than the model takes in two, within their file.
+"""Splits chunks that are longer than the model accepts in two, within their file.
 
-The halves have all characters of the chunk, so that search finds each of them as before. Their ids are those that they
-had in an earlier run, if they are live.
+The halves contain every character of the chunk, so search still finds all its text. Live halves keep their ids from an
+earlier run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from worker.state.index.chunks import PlacedChunk
 _WINDOW = 4
 
 
-#: Chunks of as many tokens are no longer cut: every model takes more, so that the provider must mean something else.
+#: Chunks of this many tokens are not split further. Every model accepts more, so the provider must mean something else.
 FEWEST_TOKENS = 8
 
 
 def is_cuttable(placed: PlacedChunk) -> bool:
-    """Whether a chunk is long enough to be made shorter."""
+    """Return whether a chunk is long enough to be split."""
     return placed.chunk.tokens > FEWEST_TOKENS and len(placed.chunk.text) > 1
 
 
 def halve_chunks(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) -> tuple[PreparedFile, set[str]]:
-    """The file, whose chunks with these ids are cut, and the hashes of the new texts."""
+    """Split the chunks with these ids. Returns the file with the new chunks, and the hashes of the new texts."""
     parts = {placed.id: _parts(run, placed) for placed in file.chunks if placed.id in too_long}
     named = [_named(run, file, part) for of_chunk in parts.values() for part in of_chunk]
     matched, live = match_unused(run, file, named)
@@ -47,20 +47,20 @@ def halve_chunks(run: IndexRun, file: PreparedFile, too_long: Collection[UUID]) 
 
 
 def _named(run: IndexRun, file: PreparedFile, part: PlacedChunk) -> PlacedChunk:
-    """A part with an id that no other chunk of the file has: no two of them are at the same place."""
+    """Return the part with an id that is unique in its file, because no two parts share a place."""
     stored = [file.claim.path, file.claim.id_path, file.facts.type, part.language, file.embedded]
     start = part.chunk.start_char
     return replace(part, id=chunk_id(file.claim, part.chunk, part.content_hash, start, [run.epoch, stored]))
 
 
 def _parts(run: IndexRun, placed: PlacedChunk) -> list[PlacedChunk]:
-    """The halves of a chunk, or the chunk without its context if that is longer than its text."""
+    """Return the halves of a chunk, or the chunk without its context if the context is longer than its text."""
     chunk = placed.chunk
     if len(chunk.context) >= len(chunk.text):
         return [_placed(run, placed, chunk._replace(context=""), placed.lead, placed.trail)]
     text = chunk.text
     middle = _middle(text)
-    # as all chunks, the halves begin and end with a word; a chunk holds more than white space
+    # as in all chunks, the halves begin and end with a word; a chunk is never white space alone
     first = text[:middle].rstrip()
     after = len(text) - len(text[middle:].lstrip())
     one = chunk._replace(
@@ -76,7 +76,7 @@ def _parts(run: IndexRun, placed: PlacedChunk) -> list[PlacedChunk]:
 
 
 def _middle(text: str) -> int:
-    """Where to cut: after the line, else after the word, that ends last before the middle, unless it is far away."""
+    """Return the split position: after the last line end or space shortly before the middle, else the middle."""
     middle = len(text) // 2
     begin = middle - len(text) // _WINDOW
     for end in ("\n", " "):

@@ -1,9 +1,9 @@
 """Decides whether the words of files are written before their vectors.
 
-One write is cheaper than two, but no chunk shall wait for its vector to be found. So vectors are awaited only if this
-process has lately measured that they come soon: in about the time that reading the files took, or within their part of
-`LATE_SECONDS` for all that is left of the task. If they take longer after all, the words are written while the request
-is in flight. After a failure, and before the first answer, nothing is known: a provider then gets `TRY_SECONDS`. A
+One write is cheaper than two, but a slow vector must not delay the words of its chunk. So the words wait only if this
+process has lately measured that vectors come soon. Soon means about the time that reading the files took, or their
+share of `LATE_SECONDS` for the rest of the task. If the vectors take longer, the words are written while the request is
+in flight. After a failure, and before the first answer, the pace is unknown: a provider then gets `TRY_SECONDS`. A
 local model is never that fast.
 """
 
@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from worker.embed.pace import EmbeddingPace
 from worker.index.file_states import EmbeddedFile
 
-#: Seconds by which vectors may delay the words of all files of a task.
+#: Maximum seconds by which vectors may delay the words of all files of a task.
 LATE_SECONDS = 2.0
-#: That number if nothing is known of the provider.
+#: The same limit while the provider's pace is unknown.
 TRY_SECONDS = 0.5
 
 
 def are_late(
     pace: EmbeddingPace, files: Sequence[EmbeddedFile], read_seconds: float, left_bytes: float, *, is_local: bool
 ) -> bool:
-    """Whether the vectors that files lack would delay their words.
+    """Return whether waiting for the missing vectors would delay the words of the files.
 
-    Reading the files took `read_seconds`, and `left_bytes` of the task's files are to be done.
+    Reading the files took `read_seconds`. `left_bytes` of the task's files remain.
     """
     if not pace.is_known:
         return is_local
@@ -36,5 +36,5 @@ def are_late(
 
 
 def patience_seconds(pace: EmbeddingPace) -> float:
-    """How long words wait for vectors that were to come soon."""
+    """Return the maximum seconds that words wait for vectors that were expected soon."""
     return LATE_SECONDS if pace.is_known else TRY_SECONDS

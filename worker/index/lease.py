@@ -24,10 +24,10 @@ from worker.state.index import tasks
 RENEW_SECONDS = tasks.LEASE.total_seconds() / 8
 #: Multiple of a file's allowed processor time after which its process is killed, in code that no signal interrupts.
 KILL_FACTOR = 2.0
-#: The wall-clock limit as a multiple of that time, since the machine may be busy with other things.
+#: Wall-clock limit as a multiple of that time, because the machine may be busy with other work.
 _WALL_CLOCK_FACTOR = 10
 
-#: Seconds that the work waits for its last renewal; a thread that gets no answer from Postgres ends by itself.
+#: Seconds that the work waits for its last renewal; a thread without an answer from Postgres ends by itself.
 _JOIN_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ L = TypeVar("L", bound="Lease")
 
 
 class Lease:
-    """The claim's owner id, whether the claim still holds, and what it is used for."""
+    """A worker's claim: its owner id, whether it still holds, and the parsing that it covers."""
 
     def __init__(self) -> None:
         self.owner: UUID = uuid4()
@@ -61,9 +61,9 @@ class Lease:
         return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
     def note_parsing(self, seconds: float, longest: float | None = None) -> None:
-        """Note that parsing of a file begins; if the process now dies or exceeds its time, the file is to blame.
+        """Note that parsing of a file begins. If the process now dies or exceeds its time, that file is to blame.
 
-        `seconds` of processor time are allowed. `longest` is the allowed wall-clock time in seconds, for work that
+        `seconds` is the processor time allowed. `longest` is the wall-clock time allowed in seconds, for work that
         something else limits.
         """
         self._worked_before = time.process_time()
@@ -72,7 +72,7 @@ class Lease:
         self._parsing_since = time.monotonic()
 
     def note_parsed(self) -> None:
-        """Note that nothing is being parsed any more."""
+        """Note that parsing has ended."""
         self._parsing_since = None
 
     def keep(self, database: Address, task_id: UUID) -> None:
@@ -81,7 +81,7 @@ class Lease:
         while not self._done.wait(RENEW_SECONDS):
             self._end_endless_parsing()
             if self._expired():
-                # other workers may have the files by now, even if the task is still wanted: renewing is useless
+                # other workers may hold the files now, even if the task is still wanted, so renewing is useless
                 continue
             try:
                 connection = connection or BoundedConnection.open(database, BRIEF)
@@ -97,7 +97,7 @@ class Lease:
             connection.close()
 
     def beat(self, connection: Connection[Any], task_id: UUID) -> bool:
-        """Renew all that this lease holds. Returns False once the task's writes are no longer wanted."""
+        """Renew the lease and the claims that it holds. Returns False once the task's writes are unwanted."""
         return tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None)
 
     def _end_endless_parsing(self) -> None:

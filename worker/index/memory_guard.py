@@ -53,8 +53,8 @@ _UNCHECKED_CHARS = 1 << 16
 class GuardedTokenizer:
     """A tokenizer that rejects a text whose cutting would take too much memory.
 
-    `settings` and the model's `max_tokens` determine how many chunks the text makes, `markup` determines what they are
-    cut by.
+    `settings` and the model's `max_tokens` determine the number of chunks of a text. `markup` determines where they are
+    cut.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GuardedTokenizer:
         self._limit = min(settings.size, int(_TEXT_SHARE * max_tokens))
 
     def starts(self, text: str) -> Offsets:
-        """See `Tokenizer`. Raises `FileError` (`too_large`)."""
+        """Return the start positions of tokens, as `Tokenizer` does. Raises `FileError` (`too_large`)."""
         if len(text) < _UNCHECKED_CHARS:
             return self._tokenizer.starts(text)
         self.check(text)
@@ -94,11 +94,11 @@ class GuardedTokenizer:
             self._require(self._needed(text, int(tokens * share), int(long * share)))
 
     def check_chunks(self, number: int, dimensions: int) -> None:
-        """Reject more chunks than fit in memory with their vectors. Raises `FileError` (`too_large`)."""
+        """Reject a text whose chunks and vectors exceed the memory. Raises `FileError` (`too_large`)."""
         self._require(number * (_ROW_BYTES + dimensions * np.dtype(np.float32).itemsize))
 
     def _starts(self, text: str) -> Offsets:
-        """Find the tokens of a long text in windows, so that they never exceed the memory."""
+        """Find the tokens of a long text window by window, so that they never exceed the memory."""
         if len(text) <= _SAMPLED_CHARS:
             return self._tokenizer.starts(text)
         parts: list[Offsets] = []
@@ -110,7 +110,7 @@ class GuardedTokenizer:
         return np.concatenate(parts)
 
     def _needed(self, text: str, tokens: int, long: int) -> int:
-        """Bytes needed for a text with `tokens` tokens and `long` positions in lines longer than a chunk."""
+        """Return the bytes needed for a text with `tokens` tokens and `long` positions in lines longer than a chunk."""
         lines = text.count("\n") + 1
         chunks = int((len(text) if self._by_chars else tokens) / (_FILLED_SHARE * self._limit))
         # the text is also held as bytes and as chunks
@@ -151,7 +151,7 @@ def _of_json(text: str) -> int:
 
 
 def _windows(text: str) -> Iterator[tuple[int, int]]:
-    """Yield spans that cover the text, cut after a line end or before a blank where there is one."""
+    """Yield spans that cover the text. Each ends after a line end, else before a blank, if there is one."""
     start = 0
     while start < len(text):
         end = start + _WINDOW_CHARS

@@ -1,7 +1,7 @@
 """One slice of indexing: claim → prepare → write words → embed → commit, until its time is up.
 
-A file gets its outcome in one step, or in two if its vectors would be late: first its words, later, by a claim of its
-own, its vectors.
+A file gets its outcome in one step, or in two if its vectors would be late. Then its words come first, and a later
+claim adds its vectors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from worker.state.index.files import FileClaim
 
 #: Maximum number of files per claim.
 MAX_CLAIM_FILES = 192
-#: Minimum of that number. In between, a claim takes one file per text that fits the requests in flight: more would only
-#: keep files from other workers.
+#: Minimum of that limit. Otherwise a claim takes one file for each text that fits the requests in flight. More would
+#: only keep files from other workers.
 MIN_CLAIM_FILES = 32
 #: Minimum number of texts per claim of files that only lack vectors. One process takes a small folder, because each one
 #: that dies may have paid for its requests in flight.
@@ -40,14 +40,14 @@ BYTES_PER_TOKEN = 3
 
 
 class TurnResult(NamedTuple):
-    """The number of files whose work was done in one turn, and whether it claimed any, so that more may wait."""
+    """The number of files finished in one turn, and whether the turn claimed any, so that more may wait."""
 
     finished: int
     more: bool
 
 
 def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnResult]:
-    """Claim and index files until the time is up or none is left. Yields after each turn. Raises as `index_files`.
+    """Claim and index files until the time is up or none is left, and yield after each turn. Raises as `index_files`.
 
     Files that only lack vectors come last. If the provider fails before that, the others still get their words.
     """
@@ -72,19 +72,19 @@ def index_slice(run: IndexRun, task_id: UUID, seconds: float) -> Iterator[TurnRe
         except EmbeddingError as error:
             if not of_words:
                 raise
-            # what was to be embedded at once stays claimed until the slice ends
+            # files that need their vectors at once stay claimed until the slice ends
             stopped, waiting = error, []
         yield TurnResult(started - len(waiting), more=bool(claims))
         more = more and (of_words or not run.gives_way())
         waiting = waiting if stopped is None else []
     if stopped is not None:
-        # the words of files that are listed meanwhile shall not wait until the provider is asked again
+        # the words of newly listed files must not wait until the provider is asked again
         raise SliceOver if claims or not run.is_listed else stopped
 
 
 @dataclass(slots=True)
 class OtherWords:
-    """Writes the words of further files of a slice, without vectors. The number of files `written` so."""
+    """Writes the words of further files of a slice, without vectors, and counts them in `written`."""
 
     run: IndexRun
     turns: ClaimTurns
@@ -92,9 +92,9 @@ class OtherWords:
     _is_over: bool = False
 
     def write(self) -> bool:
-        """Write those of the next claim, and those of other tasks once none is left. Returns whether there may be more.
+        """Write the words of the next claim, or of other tasks once none is left. Returns whether there may be more.
 
-        Files that need their vectors at once stay claimed until the slice ends; more than these are not read in vain.
+        Files that need their vectors at once stay claimed until the slice ends, so no more of these are read in vain.
         """
         claims = [] if self._is_over else self.turns.claim()
         if not claims:
@@ -114,13 +114,13 @@ def index_files(
     more: bool = False,
     others: Callable[[], bool] = never,
 ) -> Sequence[EmbeddedFile]:
-    """Take claimed files, and those `waiting` from the previous call, to their outcomes, or to their words alone.
+    """Take claimed files, and files `waiting` from the previous call, to their outcomes or at least to their words.
 
-    If `more` files are to come, texts that do not fill a request wait for them; pass the returned files to the next
-    call. Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`,
-    `DiskFull`, `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes
-    nothing already written. Files that need no more embedding, or whose words may be found before their vectors, are
-    written even if the provider is down. While it takes too long, words are written: theirs, then those of `others`.
+    With `more`, texts that do not fill a request wait for further files; pass the returned files to the next call.
+    Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`, `DiskFull`,
+    `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes nothing already
+    written. Even if the provider is down, files are written that need no more embedding, or whose words may precede
+    their vectors. While the provider takes too long, the words of these files are written, then those of `others`.
     """
     try:
         if run.space is not None:
@@ -146,7 +146,7 @@ def index_files(
 
 
 def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[EmbeddedFile]:
-    """Write the words of files whose vectors would be late, with what needs no embedding. Returns the other files."""
+    """Write the words of files whose vectors would be late, and files without missing vectors. Returns the others."""
     files = recall_vectors(run, prepared)
     early = [file for file in files if file.has_early_words]
     is_local = run.budget is None
@@ -158,7 +158,7 @@ def _write_words(run: IndexRun, prepared: Sequence[File], began: float) -> list[
 
 
 def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[EmbeddedFile]:
-    """Write the words of files whose vectors were to come soon. Returns those that lack vectors, claimed anew."""
+    """Write the words of files whose vectors did not come in time. Returns files without vectors, under new claims."""
     run.pace.note_failure()
     written = {file.claim.id: replace(file, words={}) for file in files}
     claims = commit(run, [*written.values()], keep=True)
@@ -166,7 +166,7 @@ def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[Embedde
 
 
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
-    """The run, with little time for vectors that words wait for."""
+    """Return the run, with a short time limit for vectors if words wait for them."""
     words_wait = any(file.has_early_words for file in files)
     return replace(run, embed_seconds=min(run.embed_seconds, patience_seconds(run.pace))) if words_wait else run
 
@@ -177,7 +177,7 @@ def _is_progress(file: EmbeddedFile) -> bool:
 
 
 def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
-    """Claim files that only lack vectors: at least as many texts as fill the requests in flight."""
+    """Claim files that only lack vectors: at least enough texts to fill the requests in flight."""
     most = max(MIN_CLAIM_TEXTS, run.embedder.max_inputs * run.concurrency)
     return files.claim_vectors(
         run.pool,
@@ -191,12 +191,12 @@ def claim_vectors(run: IndexRun, task_id: UUID) -> Sequence[FileClaim]:
 
 
 def claim_files(run: IndexRun) -> int:
-    """Return the number of files of one claim."""
+    """Return the maximum number of files of one claim."""
     return max(MIN_CLAIM_FILES, min(MAX_CLAIM_FILES, run.embedder.max_inputs * run.concurrency))
 
 
 def claim_bytes(run: IndexRun) -> int:
-    """Return the bytes of a first claim: they fill the requests in flight, since more would delay first results."""
+    """Return the bytes of a first claim. They fill the requests in flight; more would delay first results."""
     limit = run.embedder.max_request_tokens
     budget_limit = run.budget and run.budget.max_request_tokens
     return min(limit, budget_limit or limit) * run.concurrency * BYTES_PER_TOKEN

@@ -1,4 +1,4 @@
-"""Reads a claimed file, parses it, cuts it into chunks and compares them with what is live."""
+"""Reads a claimed file, parses it, cuts it into chunks and compares these with the live chunks."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from worker.state.index.files import FileClaim
 from worker.tokens.languages import DEFAULT, language_of
 from worker.tokens.tokenizers import cl100k, counted
 
-#: Seconds after which no further file of a claim is started: scanned documents take minutes each, and others wait.
+#: Seconds after which a claim starts no further file: scanned documents take minutes each, and others wait.
 PREPARE_SECONDS = 20.0
-#: Chunks after which no further file of a claim is started: small files may hold much text, all of it in memory.
+#: Chunks after which a claim starts no further file: small files may hold much text, all of it in memory.
 PREPARE_CHUNKS = 20_000
 #: Bytes of an id.
 _ID_BYTES = 16
-#: Characters of an unexpected exception that a file's message quotes.
+#: Maximum characters of an unexpected exception that a file's message quotes.
 MAX_ERROR = 500
 
 log = structlog.get_logger()
@@ -66,24 +66,24 @@ def prepare(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
 
 
 def prepare_anew(run: IndexRun, claim: FileClaim) -> File:
-    """Read and cut one file, although its live chunks were to stay."""
+    """Read and cut one file again, although its live chunks were to stay."""
     return prepare(run, [replace(claim, work="full")])[0]
 
 
 def kept(claim: FileClaim, written: EmbeddedFile) -> EmbeddedFile:
-    """A file whose words this worker has just written, under its next claim. What it lacks is at hand."""
+    """Return a file whose words this worker has just written, under its next claim. Its chunks are in memory."""
     return EmbeddedFile(UnchangedFile(claim, _live_facts(claim), lost=written.lacking), words=written.words)
 
 
 def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
     """Read and cut all claimed files, unless time runs out or they have too many chunks.
 
-    If the process dies meanwhile, its files become suspects; a lone file is guilty.
+    If the process dies during this, its files become suspects; a lone file is guilty.
     """
     prepared: list[File] = []
     deadline = time.monotonic() + PREPARE_SECONDS
     chunks = 0
-    # members of a container follow each other, so that it is read once
+    # members of a container are read one after the other, so that the container is read once
     for claim in sorted(claims, key=attrgetter("key")):
         if prepared and (time.monotonic() > deadline or chunks > PREPARE_CHUNKS):
             break
@@ -92,7 +92,7 @@ def read_files(run: IndexRun, claims: Sequence[FileClaim]) -> list[File]:
         chunks += len(prepared[-1].new)
     run.lease.note_parsed()
     if len(claims) == 1:
-        # for many files the next renewal records this, but the verdict on a lone file must not wait for it
+        # the next renewal would record this too, but the verdict on a lone file must not wait for it
         files.note_parsed(run.pool, run.lease.owner)
     return prepared
 
@@ -122,7 +122,7 @@ def read_file(run: IndexRun, claim: FileClaim) -> File:
 
 
 def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileError:
-    """The outcome that the listing already decided."""
+    """Return the failure that the listing already decided."""
     limit = run.index.settings.max_file_bytes
     if reason is Reason.TOO_LARGE and claim.size_bytes > limit:
         size = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({limit:,})"
@@ -134,12 +134,12 @@ def _listed_failure(run: IndexRun, claim: FileClaim, reason: Reason) -> FileErro
 
 
 def _live_facts(claim: FileClaim) -> FileFacts:
-    """The facts of a file that is not read, because its live chunks stay."""
+    """Return the facts of a file that is not read, because its live chunks stay."""
     return _with_live(claim, FileFacts(claim.type, claim.stamp, claim.live_fingerprint))
 
 
 def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
-    """The facts, completed by what the row says about the live chunks."""
+    """Complete the facts with the row's facts about the live chunks."""
     words_language = DEFAULT if claim.words_language is None else claim.words_language
     stated = {**(claim.stated or {}), **facts.stated}
     return replace(
@@ -148,7 +148,7 @@ def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
 
 
 def _changes_format(run: IndexRun, claim: FileClaim) -> bool:
-    """Whether the file's new name implies a different format or language from the name it was indexed under."""
+    """Return whether the file's new name implies a different format or language from its indexed name."""
     if claim.live_path is None:
         return False
     if _is_sidecar(run, claim.path) != _is_sidecar(run, claim.live_path):
@@ -157,12 +157,12 @@ def _changes_format(run: IndexRun, claim: FileClaim) -> bool:
 
 
 def _is_sidecar(run: IndexRun, path: str) -> bool:
-    """Whether the index takes a file for metadata of the file beside it."""
+    """Return whether the index treats a file as metadata of the file beside it."""
     return run.index.settings.sidecars and is_sidecar(path)
 
 
 class _Reading:
-    """Reads one file. What is known of it so far survives wherever an error or the time limit stops the reading."""
+    """Reads one file and keeps the facts found so far if an error or the time limit stops the reading."""
 
     def __init__(self, run: IndexRun, claim: FileClaim) -> None:
         self._run, self._claim = run, claim
@@ -177,23 +177,23 @@ class _Reading:
         return processor_limit.run_limited(self._run.limits.seconds, partial(self._cut, content))
 
     def failed(self, failure: FileError) -> FailedFile:
-        """Return the file with the reason why it has no chunks."""
+        """Return the file with the failure that leaves it without chunks."""
         facts = replace(self._facts, stamp=self._facts.stamp or self._claim.stamp)
         return FailedFile(self._claim, facts, failure, self._timings)
 
     def _cut(self, content: FileContent) -> File:
-        """Parse and cut the content, unless it is what is live."""
+        """Parse and cut the content, unless it equals the live content."""
         claim = self._claim
         if _is_sidecar(self._run, claim.path):
             self._facts = FileFacts("json", content.stamp or "")
             found = read_sidecar(content.data)
             self._facts = replace(self._facts, stated={"sidecars": found.metadata})
             raise FileError(Reason.SIDECAR, found.warning)
-        # from the content's type: the row has the type of the last read
+        # taken from the content, because the row has the type of the last read
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
         stated = {} if content.metadata is None else {"s3": content.metadata}
-        # nothing of the live text: if the new one is skipped, that goes
+        # drop the facts of the live text: if the new text is skipped, the live one is deleted
         self._facts = FileFacts(
             claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary, stated=stated
         )
@@ -210,7 +210,7 @@ class _Reading:
         return PreparedFile(claim, self._facts, placed, has_vectors, *symbols, self._timings, read_words=read.words)
 
     def _parse(self, file: Detected, data: bytes) -> tuple[Document, ReadForm]:
-        """The document, and how its text is read. Raises `FileError`."""
+        """Return the document, and the form in which search reads its text. Raises `FileError`."""
         run, keep = self._run, self._run.index.settings.keep
         self._facts = replace(self._facts, language=file.language)
         reason = parse.generated_reason(file, data)
@@ -224,7 +224,7 @@ class _Reading:
             document = replace(document, text=parse.without_keys(document.text))
         read = read_form(document.type, document.text)
         text = read.whole.text if read.whole else document.text
-        # what code says in its own words is rarely enough to tell a language
+        # code rarely has enough prose to detect a language
         words_language = DEFAULT if document.markup == "code" else language_of(text)
         self._facts = replace(
             self._facts,
@@ -265,14 +265,14 @@ class _Reading:
 def place(
     claim: FileClaim, facts: FileFacts, document: Document, chunks: Sequence[Chunk], *, epoch: int, embedded: bool
 ) -> list[PlacedChunk]:
-    """Give chunks ids, and the text between them that no chunk holds."""
+    """Give chunks ids, and attach the text between them that belongs to no chunk."""
     text, language = document.text, document.language
     stored = [claim.path, claim.id_path, facts.type, language, embedded]
     occurrences: dict[tuple[object, ...], int] = {}
     placed, end = [], 0
     for number, piece in enumerate(chunks):
         content_hash = text_hash(piece.embedded_text)
-        # a text that is read as another one is still a row of its own
+        # different source texts get different rows, even if search reads them alike
         written = stored if piece.read is None else [*stored, text_hash(piece.text)]
         same = content_hash, *_location(piece)
         ordinal = occurrences.get(same, 0)
@@ -285,12 +285,12 @@ def place(
 
 
 def chunk_id(claim: FileClaim, piece: Chunk, content_hash: str, ordinal: int, writing: Sequence[object]) -> UUID:
-    """Compute an id that is the same when a slice is repeated and never one that an earlier epoch may have deleted.
+    """Compute an id that a repeated slice computes again and that no earlier epoch can have deleted.
 
-    A file's id already contains its index's. Everything that the store keeps of a row goes into its id, so that two
-    writers of one id always write the same. A row written without a vector is never mistaken for one that has it.
-    `ordinal` counts the chunks of the file with equal texts at equal locations. `writing` is the epoch, and what the
-    store keeps of the file. The path, the text and the place in the file alone decide the order of ids.
+    A file's id already contains its index's. Everything that the store keeps of a row goes into its id, so two writers
+    of one id always write the same. A row written without a vector is never mistaken for one with a vector. `ordinal`
+    counts the chunks of the file with equal texts at equal locations. `writing` is the epoch and the stored facts of
+    the file. Only the path, the text and the place in the file decide the order of ids.
     """
     place = [content_hash, ordinal, *_location(piece)]
     unique = hashlib.sha1(claim.id.bytes + orjson.dumps([*place, *writing]), usedforsecurity=False).digest()

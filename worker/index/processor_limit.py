@@ -24,7 +24,7 @@ def run_limited(seconds: float, work: Callable[[], Result]) -> Result:
     """Run `work` within `seconds` of this thread's processor time. Raises `FileError` (`too_large`).
 
     A signal interrupts Python and `re`. If another library runs longer, the lease kills its process. Only the main
-    thread, in which pool processes work, gets signals; other threads have no limit.
+    thread, which does the work in pool processes, gets signals; other threads have no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

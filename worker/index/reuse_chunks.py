@@ -40,7 +40,7 @@ def restore(run: IndexRun, files: Sequence[File]) -> list[File]:
 def match_unused(
     run: IndexRun, file: PreparedFile, placed: Sequence[PlacedChunk]
 ) -> tuple[Sequence[PlacedChunk], frozenset[UUID]]:
-    """Give these chunks of a file the ids of equal live chunks that the file does not use. Returns those ids, too."""
+    """Give these chunks of a file the ids of equal live chunks that the file does not use. Returns those ids too."""
     if not file.claim.live_chunks:
         return placed, frozenset()
     live = chunks.live(run.pool, [file.claim.id])[file.claim.id]

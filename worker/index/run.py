@@ -1,4 +1,4 @@
-"""What one slice of indexing works with."""
+"""The context of one slice of indexing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from worker.vectors import VectorStore
 
 @dataclass(frozen=True, slots=True)
 class IndexRun:
-    """Everything one slice of indexing works with; after `embed_seconds` it starts no further request."""
+    """The context of one slice of indexing. After `embed_seconds` the slice starts no further request."""
 
     index: Index
     epoch: int
@@ -36,9 +36,9 @@ class IndexRun:
     concurrency: int
     limits: Limits
     pace: EmbeddingPace
-    #: Whether rows without a vector go to a store that has keywords; else Postgres finds their words until then.
+    #: Whether a store with keywords also gets rows without a vector. Otherwise Postgres finds their words until then.
     words_in_store: bool = True
-    #: Bytes of the task's files that were left when the slice began; inf while more is being listed.
+    #: Bytes of the task's files that remained when the slice began; inf during the listing.
     left_bytes: float = 0.0
     budget: RateBudget | None = None
     #: None if the tool sets no limit.
@@ -46,11 +46,11 @@ class IndexRun:
     embed_seconds: float = math.inf
     #: Whether the provider may be asked in this slice.
     asks: bool = True
-    #: Whether work that comes before vectors waits.
+    #: Returns whether work with priority over vectors waits.
     gives_way: Callable[[], bool] = never
-    #: Writes words of other tasks while a request takes long. Says whether there may be more.
+    #: Writes words of other tasks during a long request. Returns whether there may be more.
     write_elsewhere: Callable[[], bool] = never
-    #: The disk on which runs write; None if it is not watched.
+    #: The disk that runs write to; None if it is not watched.
     space: DiskSpace | None = None
 
     @property

@@ -13,10 +13,10 @@ from worker.vectors import Vector
 
 
 class CacheFirstEmbedder(WrappedEmbedder):
-    """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `cached` collects those hashes.
+    """Wraps `embedder` and skips texts whose hashes `lookup` finds; `cached` collects these hashes.
 
-    Meanwhile other slices, and other tools over the same texts, pay for them. Requests that start before the first
-    answer skip the lookup of `fresh` hashes, which were looked up just now.
+    Other slices, and other tools over the same texts, may pay for them at the same time. Requests that start before the
+    first answer skip the lookup of `fresh` hashes, which were just looked up.
     """
 
     def __init__(
@@ -49,5 +49,5 @@ class CacheFirstEmbedder(WrappedEmbedder):
         try:
             return self._embedder.embed([texts[index] for index in indices]) if indices else []
         except EmbeddingRefused as refusal:
-            # the caller knows the texts by their positions in its own request
+            # the caller identifies the texts by their positions in its own request
             raise refusal.at(indices) from refusal

@@ -15,13 +15,13 @@ from worker.state.pool import Pool
 
 @dataclass(slots=True)
 class Spending:
-    """What a slice may spend of its task's limit."""
+    """The budget of a slice within its task's limit."""
 
     pool: Pool
     task_id: UUID
 
     def reserve(self, tokens: Sequence[int]) -> list[int]:
-        """Reserve the tokens of all texts, or of none. Returns the positions of those that do not fit."""
+        """Reserve the tokens of all texts, or of none. Returns the positions of the texts that do not fit."""
         left = task_notes.spend(self.pool, self.task_id, sum(tokens))
         if sum(tokens) <= left:
             return []
@@ -34,12 +34,12 @@ class Spending:
         return unfit
 
     def give_back(self, tokens: int) -> None:
-        """Return the tokens of a request that was not answered."""
+        """Return the tokens of a request without an answer to the budget."""
         task_notes.give_back(self.pool, self.task_id, tokens)
 
 
 class LimitedEmbedder(WrappedEmbedder):
-    """Wraps `embedder`. It refuses texts that would exceed the limit; the caller may send the others again."""
+    """Wraps `embedder` and refuses texts that would exceed the limit. The caller may send the others again."""
 
     def __init__(self, embedder: Embedder, spending: Spending, tokens: Mapping[str, int]) -> None:
         super().__init__(embedder)
@@ -54,7 +54,7 @@ class LimitedEmbedder(WrappedEmbedder):
         try:
             return self._embedder.embed(texts)
         except EmbeddingUnreadable:
-            # the provider has answered, and counts the tokens
+            # the provider has answered and counts the tokens
             raise
         except FoldexError:
             self._spending.give_back(sum(tokens))

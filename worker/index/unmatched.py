@@ -1,6 +1,6 @@
-"""Notes which entries of a tool's config match something while its folder is listed, and warns of those that do not.
+"""Notes which config entries of a tool match something during the listing of its folder, and warns of the others.
 
-An entry is noted by its list and its place there, such as `include:3`. Entries that have matched cost no further time.
+An entry is noted by its list and its place there, such as `include:3`. Entries that have matched cost no more time.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns
 from worker.state.index.tools import Index
 
-#: Lists of the config that hold patterns, or kinds that stand for patterns.
+#: Lists of the config that hold patterns, or kinds that expand to patterns.
 _PATTERNS = ("include", "exclude", "keep")
 #: Noted once the rules have judged any path.
 _JUDGED = "judged"
 #: Noted once any file has passed the rules.
 _PASSED = "passed"
-#: Entries of one list that a warning names.
+#: Maximum number of entries of one list that a warning names.
 _MAX_NAMED = 3
-#: Characters of an entry that a warning shows.
+#: Maximum number of characters of an entry that a warning shows.
 _MAX_CHARACTERS = 60
 #: How similar a known type must be to an unknown one to be suggested, from 0 to 1: one letter of four may differ.
 _SIMILARITY = 0.75
-#: Kinds of `config.keep` that names alone decide. A file may also be of another kind by its content.
+#: Kinds of `config.keep` that depend on names alone. The other kinds may also depend on a file's content.
 _NAMED_KINDS = frozenset(DEFAULTS) - {"secrets", Reason.MINIFIED, Reason.GENERATED}
 _EXTENSIONS = {language: extensions.split() for language, extensions in LANGUAGES.items()}
 _KNOWN_TYPES = sorted({*BY_TYPE, *BY_EXTENSION, *(one for several in _EXTENSIONS.values() for one in several)})
@@ -42,7 +42,7 @@ Value = TypeVar("Value")
 class MatchedPatterns:
     """The entries of an index's config that have matched something so far.
 
-    `earlier` are those of the listing's earlier slices.
+    `earlier` are the entries that earlier slices of the listing matched.
     """
 
     def __init__(self, index: Index, earlier: Collection[str]) -> None:
@@ -58,12 +58,12 @@ class MatchedPatterns:
             self._new.append(entry)
 
     def take_new(self) -> list[str]:
-        """The entries that have matched since the last call."""
+        """Return the entries that have matched since the last call."""
         new, self._new = self._new, []
         return new
 
     def open_patterns(self, name: str) -> dict[str, Sequence[str]]:
-        """The patterns of one list of the config that have matched nothing so far, by entry."""
+        """Return the patterns of one list of the config that have matched nothing so far, by entry."""
         return _unless(self._entries, _entries_of_patterns(self._settings, name))
 
     def note_types(self, passed: Iterable[SourceEntry]) -> None:
@@ -78,9 +78,9 @@ class MatchedPatterns:
                 self.add(entry)
 
     def warning(self) -> str | None:
-        """What matched nothing in the complete listing, as a sentence; None if there is nothing to say.
+        """Return a sentence that names the entries without a match in the complete listing; None if there is none.
 
-        Without any file that could match, only unknown types are named. A single node obeys no rule.
+        Without any file that could match, it names unknown types only. A single node obeys no rule.
         """
         types = (entry for entry, type_ in self._types.items() if _PASSED in self._entries or not _is_known(type_))
         parts = [_part("types", [_shown_type(self._text(entry)) for entry in types])]
@@ -95,7 +95,7 @@ class MatchedPatterns:
 
 
 class NotingRules(Rules):
-    """The rules of an index, which note the patterns that match a path."""
+    """The rules of an index. They note the patterns that match a path."""
 
     def __init__(self, settings: IndexSettings, matched: MatchedPatterns) -> None:
         s = settings
@@ -147,13 +147,13 @@ class _OpenPatterns:
 
 
 def _entries_of_types(index: Index) -> dict[str, str]:
-    """The types to which a folder is restricted, by entry."""
+    """Return the types to which a folder is restricted, by entry."""
     types = index.settings.types if index.types else ()
     return {f"types:{place}": plain_type(type_) for place, type_ in _places(types)}
 
 
 def _entries_of_patterns(settings: IndexSettings, name: str) -> dict[str, Sequence[str]]:
-    """The patterns of one list of the config, by entry."""
+    """Return the patterns of one list of the config, by entry."""
     if name == "keep":
         return {f"keep:{place}": DEFAULTS[kind] for place, kind in _places(settings.keep) if kind in _NAMED_KINDS}
     lines = _places(getattr(settings, name))
@@ -161,13 +161,13 @@ def _entries_of_patterns(settings: IndexSettings, name: str) -> dict[str, Sequen
 
 
 def _places(entries: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The entries with their places; one that is given twice only once."""
+    """Return the distinct entries with their places."""
     places = {entry: place for place, entry in reversed([*enumerate(entries)])}
     return ((place, entry) for entry, place in sorted(places.items(), key=lambda item: item[1]))
 
 
 def _positive(line: str) -> str:
-    """The line without its negation."""
+    """Return the line without its negation."""
     pattern = line.removeprefix("!")
     return f"\\{pattern}" if pattern != line and pattern.startswith(("!", "#")) else pattern
 
@@ -177,7 +177,7 @@ def _unless(matched: Collection[str], entries: Mapping[str, Value]) -> dict[str,
 
 
 def _part(name: str, shown: Sequence[str]) -> str:
-    """Some entries of a list of the config, in words; "" for none."""
+    """Name some entries of a list of the config in words; "" for none."""
     more = f" and {len(shown) - _MAX_NAMED:,} more" if len(shown) > _MAX_NAMED else ""
     return f"config.{name} {', '.join(shown[:_MAX_NAMED])}{more}" if shown else ""
 
@@ -196,7 +196,7 @@ def _is_known(type_: str) -> bool:
 
 
 def _nearest(type_: str) -> str | None:
-    """The type or extension that was probably meant; None if this one exists, or none is close."""
+    """Return the type or extension that was probably meant; None if this one exists, or none is close."""
     if _is_known(type_):
         return None
     if type_ in _EXTENSIONS:

@@ -1,4 +1,4 @@
-"""Notes which chunks are to come, then writes the vector store's rows for them."""
+"""Notes the chunks that a write will add, then writes the vector store's rows for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.vectors import Patch, Value, VectorRow
 
-#: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
+#: Rows built for the store at a time; words and vectors take many times the memory of their text.
 ROWS = 8_000
 
 log = structlog.get_logger()
@@ -46,9 +46,9 @@ def _ids_without_row(file: File) -> list[UUID]:
 
 
 def rows_of(run: IndexRun, files: Iterable[EmbeddedFile], *, only_lost: bool = False) -> Iterator[StagedChunk]:
-    """The rows in Postgres of what is written of files: with words also if the store gets these with the vector.
+    """Yield the Postgres rows of the chunks that are written, with words also if the store gets these with the vector.
 
-    With `only_lost`, of chunks that lack their vectors alone.
+    With `only_lost`, yield only the chunks that lack their vectors.
     """
     for file in files:
         for chunk, is_lost in _marked(file):
@@ -58,7 +58,7 @@ def rows_of(run: IndexRun, files: Iterable[EmbeddedFile], *, only_lost: bool = F
 
 
 def _marked(file: EmbeddedFile) -> Iterator[tuple[PlacedChunk, bool]]:
-    """The chunks that are written, each with whether it lacks its vector."""
+    """Yield the chunks that are written, each with whether it lacks its vector."""
     return ((chunk, chunk.embedded and chunk.id not in file.vectors) for chunk in file.written)
 
 
@@ -69,7 +69,7 @@ def _written(file: EmbeddedFile, refusal: FileError | None, seconds: float | Non
 
 @contextmanager
 def take_back_on_error(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator[None]:
-    """Undo the write of `files` if the block raises: the write may have happened minutes after the last check.
+    """Undo the write of `files` if the block raises, because the last check may have been minutes before the write.
 
     By then the chunks' rows, and even their tombstones, may be gone. The index may be gone too, with its namespace,
     which the write then created again. Dropping that namespace is safe, because no other index ever has its name.
@@ -90,7 +90,7 @@ def take_back_on_error(run: IndexRun, files: Sequence[EmbeddedFile]) -> Iterator
 
 
 def upsert(run: IndexRun, files: Sequence[EmbeddedFile], *, rows: int = ROWS) -> dict[UUID, FileError]:
-    """Write new rows and the new locations of moved files. Returns the files of rows that the store rejects.
+    """Write new rows and the new locations of moved files. Returns the files whose rows the store rejects.
 
     A chunk without a vector needs a row only if the store keeps the keywords.
     """
@@ -111,7 +111,7 @@ def upsert(run: IndexRun, files: Sequence[EmbeddedFile], *, rows: int = ROWS) ->
 
 
 def _upsert(run: IndexRun, rows: Sequence[tuple[UUID, VectorRow]], refusals: dict[UUID, FileError]) -> None:
-    """Halve a rejected write until the rejected row is found; its file goes to `refusals` and the others continue."""
+    """Halve a rejected write until the rejected row is found. Its file goes to `refusals`; the others continue."""
     if refusals:
         rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
     if not rows:
@@ -165,7 +165,7 @@ def _file_attributes(file: File) -> dict[str, Value]:
 
 
 def _reader_of_words(file: File) -> Callable[[str], str]:
-    """What reads the words of a file's new chunks."""
+    """Return the function that extracts the words of a file's new chunks."""
     prepared = file.read_words if isinstance(file, PreparedFile) else None
     return prepared or partial(words, file.facts.type)
 
@@ -179,7 +179,7 @@ def keyword_vectors(run: IndexRun, file: File, placed: PlacedChunk, *, always: b
 
 
 def found_by(file: File) -> str:
-    """The path and the properties of a file, by which all its chunks are found."""
+    """Return the path and the properties of a file, which find all its chunks."""
     return with_properties(file.claim.path, file.facts.properties)
 
 
@@ -187,6 +187,6 @@ def _patches(run: IndexRun, file: File) -> Iterator[Patch]:
     found = found_by(file)
     has_words, facts = run.store.has_keywords, file.facts
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=has_words):
-        # the text may be that of an earlier content
+        # the text may belong to an earlier content
         tokens = keywords_of(found, context, words(facts.type, text), facts.words_language) if has_words else None
         yield Patch(id_, _file_attributes(file), tokens, file.claim.generation)
