@@ -18,7 +18,7 @@ class Embedder(Protocol):
 
     @property
     def profile(self) -> EmbedderProfile:
-        """What an index records about the model. Vectors of two profiles are never mixed."""
+        """The model's entry in an index's settings. Vectors of different profiles are never mixed."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Embedder(Protocol):
 
 
 class WrappedEmbedder:
-    """Passes on what `embedder` says about itself. Subclasses define `embed`."""
+    """Forwards the properties of `embedder`. Subclasses define `embed`."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

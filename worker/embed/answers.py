@@ -1,4 +1,4 @@
-"""What the answers and errors of embedding providers mean, whichever client brings them."""
+"""Interprets the answers and errors of embedding providers, for every client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 def status_error(
     model: str, status: int, headers: Mapping[str, str], body: bytes | str, texts: int = 1
 ) -> EmbeddingError:
-    """The error for an answer other than 200 to a request of so many texts. Names of headers are in lower case."""
+    """Return the error for an answer other than 200 to a request of `texts` texts. Header names are lower case."""
     verdict = verdicts.judge(status, headers, body, texts)
     # The address may be an internal service whose response only the operator may read, so log it but do not raise it.
     log.warning("a provider rejected a request", model=model, status=status, said=said(body))
@@ -66,13 +66,13 @@ def status_error(
 
 
 def no_answer(model: str, said: str, *, was_taken: bool) -> EmbeddingUnavailable:
-    """The error for a request that no server answered, or not in time, and what the network said of it."""
+    """Return the error for a request without an answer in time. `said` is the network's error message, for the log."""
     log.warning("a provider does not answer", model=model, said=said)
     return EmbeddingUnavailable(f"{trouble(model, None)}. {ADDRESS_REMEDY}", was_taken=was_taken)
 
 
 def said(body: bytes | str) -> str:
-    """What a provider said, for the log: the message, which comes before codes and types."""
+    """Return the provider's message for the log: the first line, which precedes codes and types."""
     return verdicts.words_of(body).strip().partition("\n")[0][:MAX_LOGGED_CHARACTERS]
 
 
@@ -88,9 +88,9 @@ def unreadable(model: str, error: Exception) -> EmbeddingUnreadable:
 
 
 def error_in_body(model: str, body: bytes | str, texts: int = 1) -> EmbeddingError:
-    """The error for an answer of status 200 that holds an error instead of vectors.
+    """Return the error for an answer of status 200 whose body holds an error instead of vectors.
 
-    It is an outage, unless its words name something that other requests avoid.
+    It is an outage, unless its words name a fault that other requests avoid.
     """
     verdict = verdicts.judge(HTTPStatus.BAD_REQUEST, {}, body, texts)
     if verdict.excess is not None or verdict.kind is Kind.QUOTA:
@@ -101,9 +101,9 @@ def error_in_body(model: str, body: bytes | str, texts: int = 1) -> EmbeddingErr
 
 
 def decode(data: Sequence[Any], count: int) -> Vectors:
-    """Rows in the order of the inputs, from base64 of little-endian floats or from lists.
+    """Return rows in the order of the inputs, from base64 of little-endian floats or from lists.
 
-    A row without numbers is returned as one that has no direction: `unit` names its text, and keeps the others, which
+    A row without numbers becomes a row without direction. `unit` then names its text and keeps the other rows, which
     are paid for.
     """
     cells = _in_order([row if isinstance(row, dict) else {} for row in data], count)
@@ -116,7 +116,7 @@ def decode(data: Sequence[Any], count: int) -> Vectors:
 
 
 def _in_order(rows: Sequence[Row], count: int) -> list[Vectors | None]:
-    """The vector of each text, None for one that has none. Raises `EmbeddingUnreadable` if they cannot be assigned."""
+    """Return the vector of each text, None for a missing one. Raises `EmbeddingUnreadable` if it cannot assign rows."""
     indices = [row.get("index") for row in rows]
     if len(rows) == count and _is_in_place(indices):
         return [_cell(row) for row in rows]
@@ -135,7 +135,7 @@ def _in_order(rows: Sequence[Row], count: int) -> list[Vectors | None]:
 
 
 def _is_in_place(indices: Sequence[Any]) -> bool:
-    """Whether rows are in the order of the texts: each says so or nothing, all say zero, or they count from one."""
+    """Return whether rows follow the order of the texts. Indices may be absent, all 0, in order, or count from 1."""
     is_stated = [(position, index) for position, index in enumerate(indices) if index is not None]
     return (
         all(index == position for position, index in is_stated)
@@ -145,13 +145,13 @@ def _is_in_place(indices: Sequence[Any]) -> bool:
 
 
 def _tells_what_is_missing(indices: Sequence[Any], count: int) -> bool:
-    """Whether too few rows say which texts they belong to. Those of the first texts may be all of a shorter request."""
+    """Return whether too few rows state their texts. Rows for the first texts alone may answer a shorter request."""
     stated = {index for index in indices if type(index) is int and 0 <= index < count}
     return 0 < len(indices) < count and len(stated) == len(indices) and max(stated) >= len(indices)
 
 
 def _cell(row: Row) -> Vectors | None:
-    """The vector of a row, None if it has none."""
+    """Return the vector of a row; None if it has none."""
     value = row.get("embedding")
     try:
         if isinstance(value, str):
@@ -164,7 +164,7 @@ def _cell(row: Row) -> Vectors | None:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """The vectors at length one. Raises `EmbeddingUnreadable` with those, and with the indices of the others."""
+    """Scale the vectors to length 1. Raises `EmbeddingUnreadable` with these and the indices of the others."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         directions: Vectors = vectors / norms

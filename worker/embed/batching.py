@@ -1,6 +1,6 @@
-"""Embed many texts in few requests: pack them to a model's limits and run requests concurrently.
+"""Embeds many texts in few requests: packs them to a model's limits and runs requests concurrently.
 
-`worker.embed.retry` decides what follows a failed or refused request.
+`worker.embed.retry` decides how to continue after a failed or refused request.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
-#: Seconds from the first request on after which other work is done while requests are in flight.
+#: Seconds after the first request from which other work is done while requests are in flight.
 PATIENCE_SECONDS = 2.0
-#: Seconds between two looks for other work while a request takes long.
+#: Seconds between two checks for other work during a long request.
 LOOK_SECONDS = 0.5
-#: How much nicer a thread is that computes vectors than its process. More would keep others waiting for what it holds.
+#: Niceness that a thread adds to its process's while it computes vectors. More would delay threads that wait for its
+#: locks.
 NICENESS = 5
-#: Characters of a text below which nobody cuts it, even if its model refuses it for its length.
+#: Characters below which a text is never split, even if its model refuses it for its length.
 SHORTEST_CUT = 32
 _TOO_LONG = "The text is longer than the model takes; set a smaller chunk_size."
 
@@ -47,19 +48,19 @@ Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 
 
 def never() -> bool:
-    """No other work comes first."""
+    """Report that no other work has priority."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTerms:
-    """When requests may start: `check` raises once no more are wanted; the slice ends after `seconds`.
+    """Conditions for starting requests: `check` raises once none is wanted; the slice ends after `seconds`.
 
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
-    `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. Once it `gives_way`
-    to other work, no further request starts, as when the time is up. While requests are in flight after that time, or
-    after `PATIENCE_SECONDS`, `meanwhile` does a part of other work, and says whether there may be more. Threads call
-    `note_answer` at each answer, which the caller may take later.
+    `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. No further request
+    starts once the time is up, or once `gives_way` reports other work with priority. While requests are in flight after
+    that time, or after `PATIENCE_SECONDS`, `meanwhile` does a part of other work. It returns whether there may be more.
+    Threads call `note_answer` at each answer, which the caller may take later.
     """
 
     budget: RateBudget | None = None
@@ -82,7 +83,7 @@ class _RequestGroup:
 
 
 def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[int]]:
-    """Indices of `tokens` in groups of at most `max_inputs` texts and at most `max_tokens` tokens.
+    """Return the indices of `tokens` in groups of at most `max_inputs` texts and at most `max_tokens` tokens.
 
     Uses first fit over the last few groups. Neighbours stay together, so files are completed one after another. No two
     groups that were open at the same time would fit in one. A text above `max_tokens` gets its own group; the provider
@@ -108,9 +109,9 @@ def embed_all(
 ) -> Generator[Outcome, None, None]:
     """Embed the texts with at most `concurrency` requests at a time, and yield each answer as it arrives.
 
-    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for texts that are refused: `retry.split`
-    says which. Equal texts are sent once and yielded together. Unless another error occurs, every index that is sent is
-    yielded exactly once.
+    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for the texts that `retry.split` gives up.
+    Equal texts are sent once and yielded together. Unless another error occurs, every index that is sent is yielded
+    exactly once.
 
     After the first error no further request starts. Requests in flight are already paid for, so their outcomes are
     awaited and yielded before the error is raised. A request that the provider cannot answer at the moment is repeated
@@ -133,33 +134,33 @@ def embed_all(
 
 
 def _give_way() -> None:
-    """Make this thread nicer, which computes vectors itself: searches and words come first."""
-    # other systems know the niceness of processes alone
+    """Raise the niceness of this thread, which computes vectors itself: searches and words have priority."""
+    # other systems have a niceness for whole processes only
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 class _Outgrown(Exception):
-    """A request that waited for permission, and is larger than what the fleet learned meanwhile."""
+    """Raised for a request that waited for permission and now exceeds the size limit that the fleet has learned."""
 
 
 @dataclass(eq=False)
 class _Refused:
-    """A request that was refused without a reason, and is sent in parts. `left` parts have no outcome yet."""
+    """A request that was refused without a reason and is sent in parts. `left` parts have no outcome yet."""
 
     texts: int
     left: int
     parent: _Refused | None
-    #: Whether a text was the cause: it is refused alone.
+    #: Whether one text, which is refused alone, was the cause.
     is_excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Texts that wait together; `parent` is the refused request that had them.
+    """Texts that wait together; `parent` is the refused request that contained them.
 
-    If it `may_grow`, texts that wait behind it may join it, once larger requests are taken.
+    If it `may_grow`, later texts in the queue may join it once larger requests are allowed.
     """
 
     indices: list[int]
@@ -231,9 +232,9 @@ class _EmbeddingRun:
                     self._in_flight[self._pool.submit(self._send, batch.indices)] = batch
 
     def _next(self) -> tuple[_Batch, list[int]]:
-        """The texts of the next request, and those that are too long for any.
+        """Return the texts of the next request, and the texts that are too long for any.
 
-        They are the texts that waited together, or the first part of them if requests are smaller now.
+        The request has the texts that waited together, or the first part of them if requests are smaller now.
         """
         waiting, budget = self._grown(self._waiting.popleft()), self._terms.budget
         limit = math.inf if budget is None else budget.sizes.shortest_refused
@@ -249,7 +250,7 @@ class _EmbeddingRun:
         return first, too_long
 
     def _grown(self, batch: _Batch) -> _Batch:
-        """The texts with those behind them that fit in the same request, if larger ones are taken than before."""
+        """Return the texts with later ones that fit in the same request, if larger requests are allowed than before."""
         limits, indices = _limits(self._embedder, self._terms.budget), batch.indices
         while batch.may_grow and self._waiting and self._waiting[0].may_grow:
             together = [*indices, *self._waiting[0].indices]
@@ -301,7 +302,7 @@ class _EmbeddingRun:
         )
 
     def _end(self, request: Future[Vectors], batch: _Batch) -> Iterator[Outcome]:
-        """Yield what a finished request decides; queue again what it leaves open."""
+        """Yield the final outcomes of a finished request, and queue its other texts again."""
         error = request.exception()
         if error is None:
             self._answered = self._has_progress = True
@@ -330,7 +331,7 @@ class _EmbeddingRun:
         again = batch.parent is not None
         refused, parts = retry.split(batch.indices, error, self._refusals, tokens, again=again)
         if refused:
-            # texts that are not readable may be the fault of a provider, which more of them show
+            # unreadable answers may be the provider's fault, which further ones show
             self._has_progress |= not isinstance(error, EmbeddingUnreadable)
             yield refused, error
         if refused or error.excess is not None or error.indices:
@@ -342,7 +343,7 @@ class _EmbeddingRun:
             self._waiting.extendleft(_Batch(part, parent) for part in reversed(parts))
 
     def _learn_from_answer(self, batch: _Batch) -> None:
-        """Learn what size was answered, and that refused requests were too large whose parts are all answered."""
+        """Learn the answered size. Also learn that a refused request was too large once all its parts are answered."""
         budget, refused = self._terms.budget, batch.parent
         if budget is None:
             return
@@ -355,7 +356,7 @@ class _EmbeddingRun:
             refused = refused.parent
 
     def _excuse(self, batch: _Batch) -> None:
-        """Blame no size for the refusals of the requests that had this batch: there is another reason."""
+        """Withdraw the size as the cause of refusals of requests that contained this batch: there is another cause."""
         refused = batch.parent
         while refused is not None and not refused.is_excused:
             refused.is_excused = True
@@ -369,7 +370,7 @@ class _EmbeddingRun:
 
 
 def _limits(embedder: Embedder, budget: RateBudget | None) -> tuple[int, int]:
-    """Texts and tokens of the largest request to send at the moment."""
+    """Return the texts and tokens of the largest request to send at the moment."""
     inputs, tokens = embedder.max_inputs, embedder.max_request_tokens
     if budget is None:
         return inputs, tokens
@@ -383,7 +384,7 @@ def _fits(texts: int, tokens: int, max_texts: int, max_tokens: int) -> bool:
 
 
 def _packed(indices: Sequence[int], tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[int]]:
-    """The indices in groups as of `pack`, by the tokens of their texts."""
+    """Return the indices in groups as of `pack`, by the tokens of their texts."""
     groups = pack([tokens[index] for index in indices], max_inputs, max_tokens)
     return [[indices[place] for place in group] for group in groups]
 
@@ -393,7 +394,7 @@ def _is_full(inputs: int, tokens: int, max_inputs: int, max_tokens: int) -> bool
 
 
 def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
-    """The positions of each distinct text."""
+    """Return the positions of each distinct text."""
     positions: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
         positions.setdefault(text, []).append(index)
@@ -403,7 +404,7 @@ def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
 def _with_duplicates(
     indices: list[int], result: Vectors | EmbeddingRefused, duplicates: Sequence[Sequence[int]]
 ) -> Outcome:
-    """The outcome, extended to every text that equals one of those sent."""
+    """Return the outcome, extended to every text that equals a sent one."""
     all_indices = [index for group in duplicates for index in group]
     if isinstance(result, EmbeddingRefused) or len(all_indices) == len(indices):
         return all_indices, result

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, eq=False)
 class Endpoint:
-    """What a client asks. Without address or key, those of the provider's own environment variables are taken."""
+    """A model at an address, as a client calls it. Its environment variables supply a missing address or key."""
 
     model: str
     api_base: str | None

@@ -1,4 +1,4 @@
-"""Tells texts that make a server fail from a server that is down, so that one text does not hold up all others.
+"""Distinguishes texts that make a server fail from a server that is down, so that one text does not delay all others.
 
 Some servers answer 500 to a text that they cannot handle, such as one whose vector is not a number. Others close the
 connection, or compute for longer than the time-out.
@@ -14,15 +14,15 @@ from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnavailabl
 from worker.embed import Embedder, Vectors, WrappedEmbedder, retry
 from worker.embed.rate_limit import RateBudget, no_check
 
-#: A text that every server can handle, and its tokens, with those that mark its ends.
+#: A text that every server can handle, and its tokens, including the two that mark its ends.
 HARMLESS_TEXT, HARMLESS_TOKENS = "word", 3
 
 
 @dataclass(frozen=True, slots=True)
 class FurtherRequests:
-    """What precedes each further request: `check`, which may raise, and its charge to the budget.
+    """Preconditions of each further request: `check`, which may raise, and its charge to the budget.
 
-    `budget` is None for a model that costs nothing. `tokens` are those of each text.
+    `budget` is None for a model that costs nothing. `tokens` has the number of tokens by text.
     """
 
     check: Callable[[], None] = no_check
@@ -39,14 +39,14 @@ class FurtherRequests:
 
 
 class FaultFindingEmbedder(WrappedEmbedder):
-    """Wraps `embedder`. It refuses texts at which the server fails while it answers a harmless text."""
+    """Wraps `embedder` and refuses a text if the server fails at it but answers a harmless text."""
 
     def __init__(self, embedder: Embedder, further: FurtherRequests, clock: retry.TimeSource | None = None) -> None:
         super().__init__(embedder)
         self._further, self._clock = further, clock or retry.TimeSource()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See `Embedder`. Sends the texts again after each fault that is theirs."""
+        """Embed texts, as `Embedder` says. Sends the texts again after each fault that they cause."""
         faults = 0
         while True:
             began = self._clock.now()
@@ -54,7 +54,7 @@ class FaultFindingEmbedder(WrappedEmbedder):
                 return self._embedder.embed(texts)
             except EmbeddingUnreadable as error:
                 if self._seconds_of_harmless() is None:
-                    # nothing that it answers can be used, so that no text is to blame
+                    # no answer of this server can be used, so no text is to blame
                     raise EmbeddingUnavailable(error.message) from error
                 faults += 1
                 if error.answered or faults >= retry.faults_to_refuse(error, len(texts), 0):
@@ -83,9 +83,9 @@ class FaultFindingEmbedder(WrappedEmbedder):
 
 
 def is_fault_of_text(error: ModelUnavailable, seconds: float, seconds_of_harmless: Callable[[], float | None]) -> bool:
-    """Whether a text made its server fail after `seconds`: the server answers a harmless text just after.
+    """Return whether a text made its server fail after `seconds`: the server answers a harmless text just after.
 
-    `seconds_of_harmless` sends it, and returns None if it is not answered either.
+    `seconds_of_harmless` sends that text, and returns None if it gets no answer either.
     """
     if not retry.may_be_fault_of_text(error):
         return False

@@ -1,6 +1,6 @@
-"""What all processes know of a provider, in Redis: which projects ask, what is spent, and whether it is blocked.
+"""The state of a provider that all processes share in Redis: active projects, spent rate, and whether it is blocked.
 
-Redis' clock counts. A process that loses Redis takes an equal part of the rate. It divides by the number of processes
+Redis' clock is used. A process that loses Redis takes an equal part of the rate. It divides by the number of processes
 that shared the rate at its last contact.
 """
 
@@ -23,7 +23,7 @@ from worker.embed.limiter import ACTIVE_SECONDS, Permit, permit_of
 from worker.embed.rates import Rate, SharedRate, SpentRate
 from worker.machine.named_texts import named_texts
 
-#: Seconds for which a process counts as sharing the rate after it asked.
+#: Seconds for which a process counts as a user of the rate after its last request.
 SHARING_SECONDS = 60
 #: Seconds for which the fleet remembers the sizes of requests that a provider refused.
 SIZES_SECONDS = 7 * 86_400
@@ -32,19 +32,19 @@ _SCRIPTS = named_texts("worker.embed", "fleet.lua")
 
 
 def _open_redis(url: str) -> Redis:
-    """Connections to Redis that give up soon."""
-    # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
+    """Open connections to Redis with short timeouts."""
+    # Retry once, for a connection that a server restart broke, but never for a server that does not answer.
     reconnect = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
     return Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=reconnect)
 
 
 def _storage_in(redis: Redis) -> RedisStorage:
-    """Where the fleet counts what is spent."""
+    """Return the storage in which the fleet counts spent requests and tokens."""
     return RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate")
 
 
 def _keys_of(name: str) -> list[str]:
-    """The keys of a budget in Redis."""
+    """Return the keys of a budget in Redis."""
     return [
         f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing", "quota", "sizes")
     ]
@@ -84,7 +84,7 @@ class FleetLimiter:
     def record_failure(self, request_id: str, failure: retry.Failure) -> None:
         """See `Limiter`."""
         wait, blocks = _ms(failure.retry_after), retry.BLOCK_SECONDS
-        # without quota one request at a time goes out from now on
+        # without quota, only one request at a time is sent from now on
         failures = retry.FAILURES_TO_BLOCK if failure.has_no_quota else 0
         values = wait, failure.failures_to_block, failure.reason, retry.FAILURE_MEMORY_SECONDS, failures, *blocks
         self._run(self._record_failure, request_id, *values)
@@ -103,7 +103,7 @@ class FleetLimiter:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """A budget now. Requests and tokens that are left are None if unlimited; `reason` is empty unless blocked."""
+    """The state of a budget now. Remaining requests and tokens are None if unlimited; `reason` is "" unless blocked."""
 
     requests_left: int | None
     tokens_left: int | None
@@ -114,7 +114,7 @@ class BudgetState:
 
 
 class FleetView:
-    """What all processes have spent, and what they wait for. It opens one pool of connections, on first use."""
+    """The usage and waiting reasons of all processes. It opens one connection pool, on first use."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -124,7 +124,7 @@ class FleetView:
         return _open_redis(self._url)
 
     def states(self, rates: Sequence[SharedRate]) -> list[BudgetState]:
-        """The state of each budget. Raises `RedisError` if Redis does not answer."""
+        """Return the state of each budget. Raises `RedisError` if Redis does not answer."""
         look = self._redis.register_script(_SCRIPTS["look"])
         with self._redis.pipeline(transaction=False) as pipeline:
             for each in rates:

@@ -1,4 +1,4 @@
-"""What the table that LiteLLM bundles knows of models. It needs no network.
+"""Facts about models from the table that LiteLLM bundles. It needs no network.
 
 The file is read without LiteLLM, whose import takes seconds and 140 MB.
 """
@@ -45,7 +45,7 @@ class KnownModel:
 
 
 def lookup_model(model: str) -> KnownModel:
-    """The facts of a model, by its name with or without its provider."""
+    """Return the facts of a model, by its name with or without its provider."""
     entry = _entry(model)
     return KnownModel(
         dimensions=entry.get("output_vector_size"),
@@ -58,12 +58,12 @@ def lookup_model(model: str) -> KnownModel:
 
 
 def known_input_tokens(model: str) -> int | None:
-    """Maximum number of tokens in one text, also by the row of another provider's model of that name."""
+    """Return the maximum tokens of one text, also from the row of another provider's model of that name."""
     return (_table().get(model) or _table().get(model.partition("/")[2]) or {}).get("max_input_tokens")
 
 
 def embedding_models() -> Iterator[str]:
-    """The names of all embedding models, each with its provider."""
+    """Return the names of all embedding models, each with its provider."""
     for name, entry in _table().items():
         if entry.get("mode") == "embedding":
             provider = _provider(entry)
@@ -71,14 +71,14 @@ def embedding_models() -> Iterator[str]:
 
 
 def provider_of(model: str) -> str | None:
-    """The provider in a model's name, or that of the table for a name without one."""
+    """Return the provider in a model's name, or the table's provider for a name without one."""
     provider, slash, _ = model.partition("/")
     return provider if slash else _provider(_entry(model)) or None
 
 
 @cache
 def _table() -> dict[str, Entry]:
-    """The table's rows by name and alias, with only the columns that this module reads."""
+    """Return the table's rows by name and alias, with only the columns that this module reads."""
     spec = find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("litellm is not installed; its table of models is needed")
@@ -91,7 +91,7 @@ def _table() -> dict[str, Entry]:
 
 
 def _entry(model: str) -> Entry:
-    """The table's row. It names many models without their provider, and different ones of two providers alike."""
+    """Return the table's row. Many names lack their provider, and two providers may use one name differently."""
     provider, _, name = model.partition("/")
     bare = _table().get(name, {})
     return _table().get(model) or (bare if _provider(bare) == provider else {})
@@ -102,5 +102,5 @@ def _provider(entry: Entry) -> str:
 
 
 def _per_million(price: float | None) -> float | None:
-    """The price of a million tokens. The table writes 0 for many prices that it does not know."""
+    """Return the price of a million tokens. The table writes 0 for many unknown prices."""
     return round(price * _MILLION, 6) if price else None

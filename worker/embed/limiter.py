@@ -1,7 +1,7 @@
-"""The limiter of a provider, which says whether it may be asked: its circuit breaker and its rate limit.
+"""The limiter of a provider, which decides whether a request may be sent: its circuit breaker and its rate limit.
 
-`FleetLimiter` in `worker.embed.fleet` does this for all processes. `LocalLimiter` does it for one of them, while Redis
-is away. `worker.embed.retry` decides when the breaker opens, and for how long.
+`FleetLimiter` in `worker.embed.fleet` does this for all processes. `LocalLimiter` does it for a single process while
+Redis is unavailable. `worker.embed.retry` decides when the breaker opens, and for how long.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ACTIVE_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may go out) and the reason.
+    """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may be sent) and the reason.
 
-    It names no reason while another request finds out whether the provider is back.
-    `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
-    the number of processes that recently used the rate, if known. `sizes` is what the fleet learned of the sizes of
-    requests, as of `RequestSizes.shared`. `has_no_quota`: only a request of one text may go out.
+    The reason is empty while another request probes whether the provider is back. `active_projects` is the number of
+    projects that currently send requests. `failures` counts consecutive failures over all workers. `processes` is the
+    number of processes that recently used the rate, if known. `sizes` holds the request sizes that the fleet has
+    learned, as of `RequestSizes.shared`. `has_no_quota`: only a request of one text may be sent.
     """
 
     wait: float
@@ -42,7 +42,7 @@ class Limiter(Protocol):
     """See `FleetLimiter`. `request_id` identifies the request that probes, if only one may."""
 
     def request_permit(self, project: str, request_id: str) -> Permit:
-        """Whether the provider may be asked now."""
+        """Return whether a request may be sent now, and the wait if not."""
         ...
 
     def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
@@ -50,7 +50,7 @@ class Limiter(Protocol):
         ...
 
     def record_failure(self, request_id: str, failure: retry.Failure) -> None:
-        """Block the provider as long as it asks for, or as `retry.BLOCK_SECONDS` says after enough failures."""
+        """Block the provider for as long as it asks, or for `retry.BLOCK_SECONDS` after enough failures."""
         ...
 
     def record_end(self, request_id: str, *, answered: bool) -> None:
@@ -58,7 +58,7 @@ class Limiter(Protocol):
         ...
 
     def share_sizes(self, sizes: str) -> None:
-        """Tell all processes what this one learned of the sizes of requests."""
+        """Share the request sizes that this process learned with all processes."""
         ...
 
 
@@ -121,7 +121,7 @@ class LocalLimiter:
             return True
 
     def _fits(self, kind: str, part: float, amount: int, project: str, active_projects: int) -> bool:
-        """Whether an amount fits into this process's part of a limit, and into the project's share of that part.
+        """Return whether an amount fits into this process's part of a limit, and into the project's share of that part.
 
         An amount larger than the part waits until nothing else is spent.
         """
@@ -138,7 +138,7 @@ class LocalLimiter:
             now, wait = self.now(), failure.retry_after
             self._end_probe(request_id)
             if failure.has_no_quota:
-                # from now on one request at a time
+                # from now on, one request at a time
                 self._has_no_quota, self._failures = True, max(self._failures, retry.FAILURES_TO_BLOCK)
             if self._blocked_until <= now:
                 self._failures += 1
@@ -156,7 +156,7 @@ class LocalLimiter:
                 self._failures, self._has_no_quota = 0, False
 
     def share_sizes(self, sizes: str) -> None:
-        """See `Limiter`. There is nobody to tell."""
+        """Do nothing, because no other process listens."""
 
     def _end_probe(self, request_id: str) -> None:
         if self._probe and self._probe[0] == request_id:
@@ -164,7 +164,7 @@ class LocalLimiter:
 
 
 def permit_of(wait: float, active_projects: int, reason: str, failures: int) -> Permit:
-    """A permit; `wait` is negative while another request probes the provider."""
+    """Return a permit; `wait` is negative while another request probes the provider."""
     if wait < 0:
         return Permit(retry.probe_poll_seconds(), active_projects, failures=failures)
     return Permit(wait and retry.spread(wait), active_projects, reason, failures)

@@ -32,7 +32,7 @@ from worker.machine.memory.gc_pause import without_garbage_collection
 
 #: Providers whose client requires a key, although self-hosted servers with the same API need none.
 _NEED_KEY_PROVIDERS = {"openai", "openrouter"}
-#: Errors behind those that LiteLLM raises if an answer of status 200 does not have the expected form.
+#: Causes of LiteLLM's errors for an answer of status 200 with an unexpected form.
 _UNREADABLE = (JSONDecodeError, LookupError, TypeError, AttributeError)
 
 
@@ -40,7 +40,7 @@ class LiteLLMClient(Endpoint):
     """One model at one address. Thread-safe."""
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
-        """The rows of the answer to one request. Raises any `EmbeddingError`."""
+        """Return the rows of the answer to one request. Raises any `EmbeddingError`."""
         litellm = warm()
         import openai
 
@@ -49,7 +49,7 @@ class LiteLLMClient(Endpoint):
         except openai.OpenAIError as error:
             raise embedding_error(self.model, error, len(texts)) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            # LiteLLM raises such errors, too, if an answer does not have the expected form.
+            # LiteLLM also raises such errors for an answer with an unexpected form.
             raise unreadable(self.model, error) from error
 
     def _ask(self, litellm: Any, texts: Sequence[str], encoding: str) -> list[Any]:
@@ -75,7 +75,7 @@ class LiteLLMClient(Endpoint):
         return {"dimensions": self.dimensions, "allowed_openai_params": ["dimensions"]}
 
     def _key(self, litellm: Any) -> str | None:
-        """The configured key; None leaves the key to the provider's own environment variable."""
+        """Return the configured key; None leaves the key to the provider's own environment variable."""
         if _provider(self.model) not in _NEED_KEY_PROVIDERS or self.api_key:
             return self.api_key
         missing = litellm.validate_environment(self.model)["missing_keys"]
@@ -112,7 +112,7 @@ def warm() -> Any:
 #: models when it first builds them.
 _IGNORED_WARNINGS = "Pydantic serializer warnings|Item '[^']+' on TypedDict class"
 _WARNING_FILTER = ("ignore", re.compile(_IGNORED_WARNINGS, re.IGNORECASE), UserWarning, None, 0)
-#: What is around the message in a provider's JSON. One pattern for all of it would take quadratic time.
+#: The JSON around the message of a provider. One pattern for all of it would take quadratic time.
 _MESSAGE, _MESSAGE_END = re.compile(r"""["']message["']: ?["']"""), re.compile(r"""["'](?:,|})""")
 
 
@@ -153,7 +153,7 @@ def embedding_error(model: str, error: Exception, texts: int = 1) -> EmbeddingEr
         if is_caused_by(error, _UNREADABLE):
             return unreadable(model, error)
         if any(type(cause) is Exception for cause in causes(error)):
-            # so LiteLLM raises an error that it finds in a body
+            # LiteLLM's class for an error that it finds in a body
             return error_in_body(model, str(error), texts)
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
@@ -163,21 +163,21 @@ def embedding_error(model: str, error: Exception, texts: int = 1) -> EmbeddingEr
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether a server's answer with another status than 200 is known to be behind an error."""
+    """Return whether the cause of an error is known to be a server's answer with another status than 200."""
     import httpx
 
     return is_caused_by(error, httpx.HTTPStatusError)
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Whether a failed connection or a time-out is behind an error: LiteLLM gives it a status that no server sent."""
+    """Return whether a failed connection or a time-out caused an error. LiteLLM invents a status for these."""
     import httpx
 
     return is_caused_by(error, httpx.TransportError)
 
 
 def was_taken(error: Exception) -> bool:
-    """Whether a server took the request that failed."""
+    """Return whether a server accepted the request that failed."""
     import httpx
 
     after_connecting = (
@@ -191,19 +191,19 @@ def was_taken(error: Exception) -> bool:
 
 
 def is_caused_by(error: BaseException | None, kind: type[Exception] | tuple[type[Exception], ...]) -> bool:
-    """Whether an error, or one of those behind it, is of that kind."""
+    """Return whether an error, or one of its causes, is of that type."""
     return any(isinstance(cause, kind) for cause in causes(error))
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and those behind it."""
+    """Yield an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def provider_text(error: Exception) -> str:
-    """The provider's message, extracted from the JSON that LiteLLM quotes. It is foreign text, so only log it."""
+    """Return the provider's message from the JSON that LiteLLM quotes. It is untrusted text, so only log it."""
     text = str(error)
     begin = _MESSAGE.search(text)
     end = _MESSAGE_END.search(text, begin.end() + 1) if begin else None
@@ -212,13 +212,13 @@ def provider_text(error: Exception) -> str:
 
 
 def body_of(error: BaseException) -> bytes | str:
-    """The body of the provider's answer, or else the text in which LiteLLM quotes it. It is foreign, so only log it."""
+    """Return the body of the provider's answer, else LiteLLM's quotation of it. It is untrusted, so only log it."""
     contents = (getattr(getattr(cause, "response", None), "content", None) for cause in causes(error))
     return next((content for content in contents if isinstance(content, bytes) and content), str(error))
 
 
 def headers_of(error: Exception) -> dict[str, str]:
-    """The headers of the provider's answer, with names in lower case."""
+    """Return the headers of the provider's answer, with names in lower case."""
     response = getattr(error, "response", None)
     headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     return {str(name).lower(): str(value) for name, value in headers.items()}

@@ -47,7 +47,7 @@ _CL100K_MODELS = ("text-embedding-3-", "text-embedding-ada-002")
 
 
 def limits(model: str) -> ModelLimits:
-    """The provider's limits; conservative ones for an unknown provider."""
+    """Return the provider's limits; conservative ones for an unknown provider."""
     if local := MODELS.get(model):
         return ModelLimits(local.max_inputs, local.max_inputs * local.max_pieces, local.profile.max_input_tokens)
     provider, slash, _ = model.partition("/")
@@ -68,17 +68,17 @@ def is_local(model: str) -> bool:
 
 
 def legibility(model: str, text: str) -> float:
-    """How well a model reads a text, 0 to 1; 1 for models of many languages."""
+    """Return how well a model reads a text, 0 to 1; 1 for models of many languages."""
     return MODELS[model].legibility(text) if model in MODELS else 1.0
 
 
 def unrelated_cosine(model: str) -> float:
-    """The cosine of texts that have nothing in common, as far as it is known."""
+    """Return the cosine of unrelated texts, as far as it is known."""
     return MODELS[model].unrelated_cosine if model in MODELS else 0.0
 
 
 def same_provider(model: str, other: str) -> bool:
-    """Whether the access settings of one model may be used for the other.
+    """Return whether the access settings of one model may be used for the other.
 
     LiteLLM guesses the provider of a name without a prefix, so such a name matches only itself.
     """
@@ -105,7 +105,7 @@ def check_listed(kind: str, model: str, allowed: Sequence[str]) -> None:
 
 
 _profiles: dict[Hashable, EmbedderProfile] = {}
-#: Models that may be probed at the same time: each probe occupies a thread.
+#: Maximum number of models probed at the same time: each probe occupies a thread.
 _MAX_PROBES = 4
 #: Seconds that a further caller waits for a probe to end.
 _PROBE_SLOT_SECONDS = 5.0
@@ -117,7 +117,7 @@ def resolve(
     dimensions: int | None,
     access: ProviderAccess | None = None,
 ) -> EmbedderProfile:
-    """The profile of a model, which is probed with one word and then cached in the process.
+    """Return the profile of a model. One word probes it, and the process caches the answer.
 
     Raises `ModelRefused` if the model does not exist, refuses the key, or has other dimensions than requested. Raises
     `EmbeddingUnavailable` if the provider does not answer at the moment, or if too many models are being probed.
@@ -157,7 +157,7 @@ def _probe_local(model: str, dimensions: int | None) -> EmbedderProfile:
 
 
 def _input_tokens(model: str) -> int:
-    """Tokens of cl100k that the model safely accepts, with a margin where its own tokenizer may count more."""
+    """Return the cl100k tokens that the model safely accepts, with a margin if its own tokenizer may count more."""
     limit = limits(model).max_input_tokens
     max_tokens = min(limit, known_models.known_input_tokens(model) or limit)
     if model.rpartition("/")[2].startswith(_CL100K_MODELS):
@@ -173,9 +173,9 @@ def open_embedder(
     explicit_dimensions: bool = False,
     for_queries: bool = False,
 ) -> Embedder:
-    """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request.
+    """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts per request.
 
-    Some local models embed queries in another way than what is searched.
+    Some local models embed queries differently from passages.
     """
     if is_local(profile.model):
         return MODELS[profile.model].open(profile.precision, for_queries)
@@ -191,7 +191,7 @@ def open_embedder(
 
 
 def tokenizer_for(profile: EmbedderProfile) -> Tokenizer:
-    """A local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
+    """Return a local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
     if is_local(profile.model):
         return MODELS[profile.model].tokenizer()
     return cl100k()

@@ -1,7 +1,7 @@
-"""Embedding by OpenAI's API, or a server with the same one, over plain HTTP.
+"""Embedding by OpenAI's API, or a compatible server, over plain HTTP.
 
-It saves LiteLLM's import: two seconds, and 140 MB in each process that does not share them. urllib3 asks, because httpx
-takes more processor time: `docs/explanation/figures.md` has the ratio.
+It saves LiteLLM's import: two seconds, and 140 MB in each process that does not share them. It uses urllib3, because
+httpx takes more processor time: `docs/explanation/figures.md` has the ratio.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from urllib3.util import Url
 
 PREFIX = "openai/"
-#: Idle connections that are kept to one address: more than a process sends requests, as urllib3 warns of each surplus.
+#: Idle connections kept per address: more than a process sends requests, because urllib3 warns of each surplus one.
 MAX_IDLE = 128
-#: Addresses to which a provider may send a request on.
+#: Maximum number of redirects of a request.
 MAX_REDIRECTS = 10
 #: Members of an answer that describe an error.
 _OF_ERRORS = ("error", "errors", "message", "detail")
@@ -42,7 +42,7 @@ class OpenAIClient(Endpoint):
     """One model at one address. Thread-safe. Its process shares connections with other models, but not with a fork."""
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
-        """The rows of the answer to one request. Raises any `EmbeddingError`."""
+        """Return the rows of the answer to one request. Raises any `EmbeddingError`."""
         import urllib3
 
         try:
@@ -61,7 +61,7 @@ class OpenAIClient(Endpoint):
             said = (str(error) or repr(error))[: answers.MAX_LOGGED_CHARACTERS]
             raise answers.no_answer(self.model, said, was_taken=_was_taken(error)) from error
         except ValueError:
-            # its text quotes the header, so nothing may log it
+            # the error's text quotes the header, so it must not be logged
             raise EmbeddingUnauthorized(
                 f"The key or another header has characters that cannot be sent to {self.model}; check "
                 "EMBEDDING_API_KEY and OPENAI_CUSTOM_HEADERS."
@@ -74,7 +74,7 @@ class OpenAIClient(Endpoint):
     def _answer(self, body: bytes) -> BaseHTTPResponse:
         import urllib3
 
-        # it follows redirects; whether a request is worth another one is decided elsewhere
+        # it follows redirects; retries are decided elsewhere
         retries = urllib3.Retry(total=None, connect=False, read=False, other=False, redirect=MAX_REDIRECTS)
         connections = _connections(os.getpid(), self._proxy)
         return connections.request(
@@ -108,7 +108,7 @@ class OpenAIClient(Endpoint):
 
     @cached_property
     def _proxy(self) -> str | None:
-        """The proxy that the environment names for the address."""
+        """Return the proxy that the environment names for the address."""
         proxies = getproxies()
         proxy = proxies.get(self._url.scheme or "") or proxies.get("all")
         if not proxy or proxy_bypass(self._url.netloc or ""):
@@ -134,14 +134,14 @@ class OpenAIClient(Endpoint):
         return headers
 
     def _key(self) -> str:
-        """The configured key, or that of OpenAI's own variable. Servers at other addresses may need none."""
+        """Return the configured key, or the one in OpenAI's own variable. Servers at other addresses may need none."""
         key = self.api_key or _variable("OPENAI_API_KEY")
         if not key and not self.api_base:
             raise answers.missing_key(self.model)
         return key or "none"
 
     def _read(self, content: bytes, texts: int) -> list[Any]:
-        """The rows of an answer. Raises `EmbeddingUnreadable`, and what `error_in_body` says if it holds an error."""
+        """Return the rows of an answer. Raises `EmbeddingUnreadable`, or the `error_in_body` that it holds."""
         try:
             answer = _parsed(content)
         except (ValueError, RecursionError) as error:
@@ -156,7 +156,7 @@ class OpenAIClient(Endpoint):
 
 
 def warm() -> None:
-    """Import what the first request needs. It opens nothing, so that it may run before a fork."""
+    """Import the modules that the first request needs. It opens nothing, so it may run before a fork."""
     import urllib3  # noqa: F401 - else it is imported with the first request
 
     _certificates()
@@ -175,13 +175,13 @@ def _connections(process: int, proxy: str | None) -> PoolManager:  # noqa: ARG00
 
 
 def _basic(auth: str) -> str:
-    """The header for a name and a password of an address."""
+    """Return the header for a name and a password of an address."""
     return f"Basic {base64.b64encode(unquote(auth).encode()).decode()}"
 
 
 @lru_cache(maxsize=1)
 def _certificates() -> ssl.SSLContext:
-    """Which certificates are trusted, by the variables that LiteLLM reads: `SSL_VERIFY` may be false or a path."""
+    """Return the trusted certificates, by the variables that LiteLLM reads: `SSL_VERIFY` may be false or a path."""
     import certifi
 
     verify = _variable("SSL_VERIFY") or "true"
@@ -198,7 +198,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _parsed(content: bytes) -> Any:
-    """An answer in JSON. Some servers write numbers that JSON does not have, and the other vectors are paid for."""
+    """Parse an answer. Some servers write numbers that JSON lacks, such as NaN, and the other vectors are paid for."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -206,18 +206,18 @@ def _parsed(content: bytes) -> Any:
 
 
 def _was_taken(error: Exception) -> bool:
-    """Whether a server took the request that failed."""
+    """Return whether a server accepted the request that failed."""
     from urllib3 import exceptions
 
     return isinstance(error, exceptions.ProtocolError | exceptions.ReadTimeoutError | exceptions.DecodeError)
 
 
 def _variable(*names: str) -> str | None:
-    """The first variable of the environment that is set and not empty."""
+    """Return the first variable of the environment that is set and not empty."""
     return next((value for name in names if (value := os.environ.get(name))), None)
 
 
 def _custom_headers(lines: str) -> Mapping[str, str]:
-    """Headers from a variable of OpenAI's own client: lines of a name, a colon and a value."""
+    """Return the headers from a variable of OpenAI's own client: lines of a name, a colon and a value."""
     pairs = (line.partition(":") for line in lines.splitlines())
     return {name.strip(): value.strip() for name, colon, value in pairs if colon and name.strip()}

@@ -1,4 +1,4 @@
-"""How fast an embedder answers, as this process measured it."""
+"""The measured speed of an embedder in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HALF_LIFE_TOKENS = 1 << 17
 
 @dataclass(slots=True)
 class EmbeddingPace:
-    """How fast the texts of one embedder were answered lately, in this process. Thread-safe."""
+    """The recent speed of one embedder in this process. Thread-safe."""
 
     _tokens: float = 0.0
     _seconds: float = 0.0
@@ -26,28 +26,28 @@ class EmbeddingPace:
         return self._tokens > 0
 
     def seconds(self, tokens: int) -> float:
-        """How long texts of so many tokens will take. A few take as long as a request."""
+        """Return the expected seconds for this many tokens: at least those of one request; inf if unknown."""
         if not tokens:
             return 0.0
         with self._lock:
             return max(self._request_seconds, tokens * self._seconds / self._tokens) if self._tokens else math.inf
 
     def note_answer(self, tokens: int, seconds: float, *, first: float) -> None:
-        """Note how long texts took, and the `first` request of them."""
+        """Note the seconds that texts took, and those of their `first` request."""
         with self._lock:
             weight = 0.5 ** (tokens / HALF_LIFE_TOKENS)
             self._tokens, self._seconds = weight * self._tokens + tokens, weight * self._seconds + seconds
             self._request_seconds = first
 
     def note_failure(self) -> None:
-        """Forget it: the embedder is away, hangs, or asks to wait."""
+        """Forget the speed: the embedder is away, hangs, or asks to wait."""
         with self._lock:
             self._tokens, self._seconds, self._request_seconds = 0.0, 0.0, 0.0
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """The seconds from the beginning to the first and to the last answer. Other threads note these."""
+    """Measures the seconds from the beginning to the first and to the last answer, which other threads note."""
 
     first: float = math.inf
     last: float = 0.0

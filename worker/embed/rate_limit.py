@@ -1,8 +1,8 @@
-"""Decide when a provider may be asked: one budget for all workers, and back-off from a busy or failing provider.
+"""Decides when a provider may be asked: one budget for all workers, and back-off from a busy or failing provider.
 
-One limiter (`worker.embed.limiter`) counts requests and tokens per minute. While several projects ask, none gets more
-than its share. While Redis is away, each process keeps to an equal part of the rate. `worker.embed.retry` says what
-follows a failure.
+One limiter (`worker.embed.limiter`) counts requests and tokens per minute. While several projects send requests, none
+gets more than its share. While Redis is away, each process keeps to an equal part of the rate. `worker.embed.retry`
+decides how to continue after a failure.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ T = TypeVar("T")
 
 #: Seconds between two checks of the lease while waiting.
 LEASE_CHECK_SECONDS = 0.25
-#: Seconds for which queries trust the limiter's answer that nothing fails. Asking costs a notable part of a search.
+#: Seconds for which queries trust the limiter's answer that nothing fails. A check takes a notable part of a search.
 CALM_SECONDS = 0.1
-#: Seconds for which a Redis that did not answer is not asked again.
+#: Seconds for which a Redis that did not answer is not tried again.
 REDIS_PAUSE_SECONDS = 5.0
 
 log = structlog.get_logger()
 
 
 def no_check() -> None:
-    """A check that never raises."""
+    """Do nothing. The default check, which never raises."""
 
 
 class RateBudget:
@@ -64,7 +64,7 @@ class RateBudget:
         self._local = LocalLimiter(rate, self._clock.now, processes)
         self._without_redis_until: float | None = None
         self._pace = retry.Pace(concurrency)
-        #: What was learned of the requests that the provider takes.
+        #: The learned request sizes of the provider.
         self.sizes = RequestSizes()
         self._has_no_quota = False
         self._calm_until = float("-inf")
@@ -74,36 +74,36 @@ class RateBudget:
 
     @property
     def concurrency(self) -> int:
-        """Requests that this process may have in flight."""
+        """Maximum number of requests in flight of this process."""
         return self._pace.concurrency
 
     @property
     def request_share(self) -> float:
-        """The share of a model's largest request that this process sends at once."""
+        """The share of a model's largest request that this process sends at a time."""
         return self._pace.request_share
 
     def largest_request(self, max_texts: int, max_tokens: int) -> tuple[int, int]:
-        """Texts and tokens of the largest request, of those that a model takes, that its provider is sent now."""
+        """Return the texts and tokens of the largest request to send now, within the model's own limits."""
         return (1, max_tokens) if self._has_no_quota else self.sizes.of(max_texts, max_tokens)
 
     def note_answer(self, tokens: list[int]) -> None:
-        """Learn from an answer to texts of so many tokens each."""
+        """Learn from an answer to texts with these numbers of tokens."""
         self._learn(lambda: self.sizes.note_answer(tokens))
 
     def note_refusal(self, refusal: EmbeddingRefused, tokens: list[int]) -> None:
-        """Learn from a refusal of texts of so many tokens each."""
+        """Learn from a refusal of texts with these numbers of tokens."""
         self._learn(lambda: self.sizes.note_refusal(refusal, tokens))
 
     def note_size_refusal(self, texts: int) -> None:
-        """Learn that a request of so many texts was refused for its size."""
+        """Learn that a request of this many texts was refused for its size."""
         self._learn(lambda: self.sizes.was_for_size(texts))
 
     def excuse(self, texts: int) -> None:
-        """Learn that a request of so many texts was refused for another reason than its size."""
+        """Learn that a request of this many texts was refused for another reason than its size."""
         self._learn(lambda: self.sizes.excuse(texts))
 
     def _learn(self, learn: Callable[[], None]) -> None:
-        """Learn, and share what is new and of use to other processes."""
+        """Learn, and share new limits that are useful to other processes."""
         before = self.sizes.shared
         was_bounded = self.sizes.is_bounded
         learn()
@@ -125,7 +125,7 @@ class RateBudget:
 
         `share` is the request's share of the model's largest one.
 
-        Raises what `send` raises; a `ModelUnavailable` then says when this process asks again. Sends nothing, and
+        Raises the error of `send`; a `ModelUnavailable` then says when this process asks again. Sends nothing, and
         raises one with `was_sent` False, if permission would take longer than `patience` seconds.
         """
         request_id = uuid4().hex
@@ -137,13 +137,13 @@ class RateBudget:
         return self._send(send, request_id, share)
 
     def charge(self, *, project: str, tokens: int, check: Callable[[], None] = no_check) -> None:
-        """Wait until the rate allows one more request within a call, and charge it. `check` may raise meanwhile."""
+        """Wait until the rate allows one more request within a call, and charge it. `check` may raise while waiting."""
         while not self._with_limiter(lambda limiter: limiter.spend(project, tokens, self._active_projects)):
             check()
             self._clock.pause(retry.POLL_SECONDS)
 
     def query(self, send: Callable[[], T], *, tokens: int) -> T:
-        """Send a request that a user waits for. It is charged but no rate holds it back; only a blocked provider does.
+        """Send a request that a user waits for. The rate is charged but never delays it; only a blocked provider does.
 
         Raises as `call` does.
         """
@@ -176,7 +176,7 @@ class RateBudget:
         return permit
 
     def _is_calm(self) -> bool:
-        """Whether the limiter reported no failures a moment ago: there is nothing to wait for and nothing to reset."""
+        """Return whether the limiter just reported no failures, so that there is nothing to wait for or reset."""
         return self._clock.now() < self._calm_until
 
     def _wait(self, ask: Callable[[], Permit], check: Callable[[], None], patience: float) -> None:

@@ -1,7 +1,7 @@
-"""Rates of requests and tokens, and what is spent of them.
+"""Rates of requests and tokens, and their usage.
 
-The library `limits` counts. Requests use a moving window, which is exact. Tokens, of which one request has many, use a
-sliding window of two counters.
+The library `limits` counts. Requests use a moving window, which is exact. Tokens use a sliding window of two counters,
+because one request has many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Rate:
 
     @classmethod
     def per_minute(cls, requests: int | None, tokens: int | None) -> Rate:
-        """A minute's budget, split into windows of 10 s if it is large enough, so that no request waits a minute."""
+        """Return a minute's budget. A large one is split into windows of 10 s, so that no request waits a minute."""
         window = 60 if requests is not None and requests < 60 else 10  # noqa: PLR2004 - fewer than one a second
         part = [None if limit is None else max(1, limit * window // 60) for limit in (requests, tokens)]
         return cls(part[0], part[1], window)
@@ -31,7 +31,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class SharedRate:
-    """What all processes may spend a minute on one model at one address, and the name under which they count it."""
+    """The rate per minute that all processes share for one model at one address, and the name of its counter."""
 
     name: str
     requests: int | None
@@ -39,12 +39,12 @@ class SharedRate:
 
     @property
     def rate(self) -> Rate:
-        """The same as windows."""
+        """The same rate, split into windows."""
         return Rate.per_minute(self.requests, self.tokens)
 
 
 class SpentRate:
-    """What is spent of a rate, in a `limits` storage."""
+    """The usage of a rate, in a `limits` storage."""
 
     def __init__(self, storage: Storage, name: str, rate: Rate) -> None:
         self._name = name
@@ -54,7 +54,7 @@ class SpentRate:
         self._tokens = _item(rate.tokens, rate.window, "tokens")
 
     def spend(self, project: str, tokens: int, active_projects: int, *, force: bool) -> bool:
-        """See `Limiter`. A request larger than the whole rate takes all of it."""
+        """Charge a request, as `Limiter` says. A request larger than the whole rate takes all of it."""
         costs = [(item, cost) for item, cost in ((self._tokens, tokens), (self._requests, 1)) if item is not None]
         costs = [(item, min(cost, item.amount)) for item, cost in costs]
         if not force and not all(self._fits(item, cost, project, active_projects) for item, cost in costs):
@@ -69,7 +69,7 @@ class SpentRate:
         return True
 
     def left(self) -> tuple[int | None, int | None]:
-        """The requests and tokens that may be spent at once; None is unlimited."""
+        """Return the requests and tokens that may be spent now; None is unlimited."""
         exact, counted = self._exact, self._counted
         requests = None if self._requests is None else exact.get_window_stats(self._requests, self._name).remaining
         tokens = None if self._tokens is None else counted.get_window_stats(self._tokens, self._name).remaining

@@ -68,9 +68,9 @@ SPREAD_SECONDS = 0.5
 #: Seconds between two requests, of one text each, to a provider whose account has no quota left.
 QUOTA_SECONDS = 30.0
 
-#: Faults in a row, each while the server answers another text, after which a request is refused. Seconds between them.
+#: Faults in a row, each while the server answers another text, after which a request is refused; seconds between them.
 FAULTS_TO_REFUSE, FAULT_PAUSE_SECONDS = 3, 0.25
-#: The same for a single text and answers that cannot be used. Each may be paid for; several texts are split at once.
+#: The same for a single text and unusable answers. Each may be paid for; several texts are split at once.
 UNREADABLE_TO_REFUSE = 2
 #: The same for a single text and closed connections, because a bad network closes some of them by chance.
 DROPS_TO_REFUSE = 5
@@ -80,18 +80,19 @@ SOON_SECONDS, SOON_SHARE, HARMLESS_TRIES = 5.0, 0.1, 2
 
 #: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
-#: Unreadable answers, with no other, after which a provider is given up. To halve a batch down to one text takes ten.
+#: Unreadable answers without any readable one after which a provider is given up. Halving a batch to one text takes
+#: ten.
 MAX_UNREADABLE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a failed request means for all that follow. `retry_after` is 0 if the provider asks for no wait."""
+    """The consequences of a failed request for later ones. `retry_after` is 0 if the provider asks for no wait."""
 
     retry_after: float
     is_rate_limit: bool
     reason: str
-    #: Whether the account has nothing left. Then one text at a time finds out whether it has something again.
+    #: Whether the account's quota is used up. Then one text at a time tests whether it has quota again.
     has_no_quota: bool = False
 
     @property
@@ -101,7 +102,7 @@ class Failure:
 
 
 def failure_of(model: str, error: ModelUnavailable) -> Failure:
-    """What the failed request to a model means."""
+    """Return the consequences of a failed request to a model."""
     status = error.provider_status
     if error.has_no_quota:
         return Failure(QUOTA_SECONDS, is_rate_limit=False, reason=no_quota(model), has_no_quota=True)
@@ -113,22 +114,22 @@ def failure_of(model: str, error: ModelUnavailable) -> Failure:
 
 
 def may_be_fault_of_text(error: ModelUnavailable) -> bool:
-    """Whether a text may have made its server fail. A busy server answers otherwise, or asks to wait."""
+    """Return whether a text may have made its server fail. A busy server answers differently, or asks to wait."""
     return has_failed(error) and not error.retry_after
 
 
 def has_failed(error: ModelUnavailable) -> bool:
-    """Whether a server failed at a request that it took."""
+    """Return whether a server failed at a request that it accepted."""
     return error.was_taken or error.provider_status == HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def is_too_large(error: EmbeddingUnavailable, texts: int, seconds: float) -> bool:
-    """Whether a failed request was too large: several texts that were not answered for long."""
+    """Return whether a failed request was too large: it had several texts, and a long time passed without an answer."""
     return error.was_taken and texts > 1 and seconds >= SLOW_SECONDS
 
 
 def faults_to_refuse(error: EmbeddingUnavailable | EmbeddingUnreadable, texts: int, seconds: float) -> int:
-    """Faults in a row, the last one after `seconds`, after which a request of so many texts is refused."""
+    """Return the faults in a row, the last one after `seconds`, after which a request of `texts` texts is refused."""
     if isinstance(error, EmbeddingUnreadable):
         return UNREADABLE_TO_REFUSE if texts == 1 else 1
     is_drop = error.was_taken and seconds < SLOW_SECONDS
@@ -136,14 +137,14 @@ def faults_to_refuse(error: EmbeddingUnavailable | EmbeddingUnreadable, texts: i
 
 
 def fault(error: ModelUnavailable) -> str:
-    """What to say of a server that fails at a text."""
+    """Return the message for a server that fails at a text."""
     if error.was_taken:
         return "does not answer this one: it closes the connection, or takes too long"
     return f"fails at this one with HTTP {error.provider_status}"
 
 
 def trouble(model: str, status: int | None, wait: float | None = None) -> str:
-    """What to say of a model that cannot be used now: the HTTP status of its answer, and how long it asks to wait."""
+    """Return the message for a model that cannot be used now: its HTTP status, and the wait that it asks for."""
     if status is None:
         return f"{model} does not answer"
     is_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE
@@ -152,17 +153,17 @@ def trouble(model: str, status: int | None, wait: float | None = None) -> str:
 
 
 def no_quota(model: str) -> str:
-    """What to say of a model whose account has no quota left."""
+    """Return the message for a model whose account has no quota left."""
     return f"{model} has no quota left; add credit to its account, or raise its limit. One text is tried every 30 s"
 
 
 def spread(seconds: float) -> float:
-    """A slightly longer wait, so that requests that wait for the same moment do not start together."""
+    """Return a slightly longer wait, so that requests that wait for the same moment do not start together."""
     return seconds + random.uniform(0, SPREAD_SECONDS)  # noqa: S311 - spreads waiting requests
 
 
 def probe_poll_seconds() -> float:
-    """Seconds until a request that waits for another's probe asks again."""
+    """Return the seconds until a request that waits for another's probe asks again."""
     return random.uniform(POLL_SECONDS, 2 * POLL_SECONDS)  # noqa: S311 - spreads waiting requests
 
 
@@ -175,7 +176,7 @@ class TimeSource:
 
 
 class Pace:
-    """How fast one process sends: its pause after failures, the number and the size of its requests. Thread-safe."""
+    """The send rate of one process: its pause after failures, and the number and size of its requests. Thread-safe."""
 
     def __init__(self, concurrency: int) -> None:
         self._lock = threading.Lock()
@@ -186,23 +187,23 @@ class Pace:
         self._failures = 0
         self._resume_at = float("-inf")
         self._share, self._answers = 1.0, 0
-        #: The share that a server can answer, as far as is known, and the successes before more is tried.
+        #: The largest share known to be answered, and the successes before a larger one is tried.
         self._proven_share, self._answers_to_try = 1.0, FEWEST_TO_ENLARGE
-        #: Whether a request was answered since one was too large.
+        #: Whether any request was answered since one was too large.
         self._has_answer = False
 
     @property
     def request_share(self) -> float:
-        """The share of a model's largest request that this process sends at once."""
+        """The share of a model's largest request that this process sends at a time."""
         return self._share
 
     @property
     def concurrency(self) -> int:
-        """Requests that this process may have in flight."""
+        """Maximum number of requests in flight of this process."""
         return int(self._concurrency)
 
     def pause(self, now: float) -> float:
-        """Seconds for which this process still pauses."""
+        """Return the seconds for which this process still pauses."""
         return max(0.0, self._resume_at - now)
 
     def note_success(self) -> None:
@@ -215,7 +216,7 @@ class Pace:
                 self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
 
     def note_failure(self, failure: Failure, began: float, now: float, share: float = 1.0) -> float:
-        """Seconds until this process should ask again, after a request that began at `began` failed.
+        """Return the seconds until this process should ask again, after the failure of a request that began at `began`.
 
         `share` is its share of the model's largest request.
         """
@@ -227,7 +228,7 @@ class Pace:
             return failure.retry_after or self._back_off(began, now)
 
     def _enlarge(self) -> None:
-        """Count a success, and send larger requests after enough of them."""
+        """Count a success, and send larger requests after enough successes."""
         self._answers += 1
         self._has_answer = True
         is_proven = 2 * self._share <= self._proven_share
@@ -239,7 +240,7 @@ class Pace:
         self._share, self._answers = min(1.0, 2 * self._share), 0
 
     def _shrink(self, share: float) -> None:
-        """Send requests of at most this share. Only the first failure after an answer says something about the size."""
+        """Send requests of at most this share. Only the first failure after an answer reveals anything about size."""
         if share >= self._share:
             return
         if self._has_answer:
@@ -263,7 +264,7 @@ class Pace:
 
 
 class Patience:
-    """How long the requests of one slice are repeated: `SLICE_RETRY_SECONDS` from the first failure."""
+    """The time limit for repeating the requests of one slice: `SLICE_RETRY_SECONDS` from the first failure."""
 
     def __init__(self) -> None:
         self._failing_since: float | None = None
@@ -273,7 +274,7 @@ class Patience:
         self._failing_since = None
 
     def covers(self, error: EmbeddingUnavailable, now: float) -> bool:
-        """Whether to repeat a failed request. One that was held back has already waited as long as it may."""
+        """Return whether to repeat a failed request. A request that was held back has already waited long enough."""
         if not error.was_sent:
             return False
         if self._failing_since is None:
@@ -284,12 +285,12 @@ class Patience:
 def split(
     batch: Sequence[int], refusal: EmbeddingRefused, refusals: int, tokens: Sequence[int], *, again: bool = False
 ) -> tuple[list[int], list[list[int]]]:
-    """The refused texts of a refused request, and the requests to send instead.
+    """Return the refused texts of a refused request, and the requests to send instead.
 
-    A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests. A
-    text whose vector alone cannot be used is sent once more. A provider that answered with too few vectors gets as many
-    texts as it answered, unless it does so `again`: each answer may have been paid for. If a text is too long, the
-    shorter half is sent first, because it is more likely to be taken.
+    A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests. A text
+    is sent once more if only its vector is unusable. A provider that answered with too few vectors gets as many texts
+    as it answered, unless it does so `again`: each answer may have been paid for. If a text is too long, the shorter
+    half is sent first, because it is more likely to be accepted.
     """
     named = {batch[index] for index in refusal.indices}
     if named and len(batch) > 1 and isinstance(refusal, EmbeddingUnreadable) and refusals < MAX_REFUSALS:
@@ -307,7 +308,7 @@ def split(
 
 
 def _smaller(size: int, refusal: EmbeddingRefused, *, again: bool) -> int:
-    """How many texts to send at a time after a refused request of `size` texts."""
+    """Return the number of texts to send at a time after a refused request of `size` texts."""
     vectors = refusal.vectors if isinstance(refusal, EmbeddingUnreadable) and not again else 0
     stated = refusal.most or vectors
     return stated if 0 < stated < size else (size + 1) // 2

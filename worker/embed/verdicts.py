@@ -1,8 +1,8 @@
-"""What the answer of a provider other than 200 means: one verdict from its status, its headers and its body.
+"""Derives one verdict from the status, headers and body of a provider's answer other than 200.
 
-Providers say the same thing with different statuses. A text beyond the model's context is a 400, 413, 422 or 500, and
-an account without credit is a 400, 402, 403 or 429. So the words decide where the status does not. They are those of
-the error alone: some servers quote the request.
+Providers report the same fault with different statuses. A text beyond the model's context is a 400, 413, 422 or 500,
+and an account without credit is a 400, 402, 403 or 429. So words decide where the status does not. Only the words of
+the error count, because some servers quote the request.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import orjson
 from schemas.errors import Excess
 from worker.machine.retry_after import asked_wait, seconds_to_wait
 
-#: Characters of an error's words that are looked at.
+#: Maximum characters of an error's words that are examined.
 MAX_WORDS = 2000
-#: Bytes of a body that is looked at. A larger one does not describe an error.
+#: Maximum bytes of a body that is examined. A larger one does not describe an error.
 _MAX_BODY = 1 << 20
-#: Values of a body in JSON that are looked at, and the depth to which they are.
+#: Maximum number and depth of the values of a JSON body that are examined.
 _MAX_VALUES, _MAX_DEPTH = 200, 6
 #: Members of an error in JSON that describe it. Others may quote the request.
 _DESCRIBING = frozenset({
@@ -31,13 +31,13 @@ _DESCRIBING = frozenset({
     "message", "msg", "reason", "retryDelay", "status", "title", "type",
 })  # fmt: skip
 
-#: Statuses that refuse a request for what it holds, so that the same request is refused again.
+#: Statuses that refuse a request for its content, so that the same request is refused again.
 REFUSED_STATUSES = frozenset({400, 413, 422})
-#: Statuses after which the same request may succeed later, apart from those of server errors.
+#: Statuses, other than server errors, after which the same request may succeed later.
 _BUSY_STATUSES = frozenset({408, 409, 425, 429})
-#: Statuses with which some provider answers to a text that is too long, or to too many texts.
+#: Statuses that some provider uses for a text that is too long, or for too many texts.
 _SIZE_STATUSES = REFUSED_STATUSES | {500}
-#: Statuses with which some provider answers to an account that has nothing left, if its words say so.
+#: Statuses that some provider uses for an account without quota, if its words say so.
 _QUOTA_STATUSES = frozenset({400, 403, 429})
 
 _NO_QUOTA = re.compile(
@@ -85,7 +85,7 @@ _SINGLE = re.compile(
     r"|one (?:input|text) (?:per|at)|does not support (?:batch|arrays?|lists?|multiple)"
     r"|batch(?:ing|es)? (?:is|are) not supported|(?:be a valid|valid|be a|expected a?) ?string"
 )
-#: In other words: that something is too much, and what. Not if the words are about something else.
+#: Other wordings: something is too much, and what it is. They do not count if the words concern something else.
 _TOO = re.compile(
     r"too (?:long|large|big|many|much)|exceed|(?:longer|larger|greater|more|less|fewer|shorter|smaller) than|at most"
     r"|\bmax(?:imum)?\b|max_|\blimit|up to|overflow|<=|>|accepts (?:at|only|up|\d)|supports (?:at|only|up|\d)"
@@ -102,15 +102,15 @@ _MOST = re.compile(
 
 
 class Kind(StrEnum):
-    """Whom an answer blames."""
+    """The party that an answer blames."""
 
-    #: The request, for what it holds.
+    #: The request, for its content.
     REFUSED = "refused"
     #: The key, the address or the name of the model.
     UNAUTHORIZED = "unauthorized"
     #: The rate. The same request may succeed after a wait.
     RATE = "rate"
-    #: The account, which has nothing left.
+    #: The account, which has no quota left.
     QUOTA = "quota"
     #: The provider.
     OUTAGE = "outage"
@@ -118,7 +118,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an answer means. `wait` is what the provider asks for, in seconds. `excess` and `most` are of a refusal."""
+    """The meaning of an answer. `wait` is the requested wait in seconds. `excess` and `most` describe a refusal."""
 
     kind: Kind
     wait: float | None = None
@@ -127,7 +127,7 @@ class Verdict:
 
 
 def judge(status: int, headers: Mapping[str, str], body: bytes | str, texts: int = 1) -> Verdict:
-    """What an answer other than 200 to a request of so many texts means. Names of headers are in lower case."""
+    """Interpret an answer other than 200 to a request of `texts` texts. Header names are lower case."""
     words = words_of(body).lower()
     wait = asked_wait(headers, is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS)
     if status == HTTPStatus.TOO_MANY_REQUESTS and wait is None:
@@ -145,7 +145,7 @@ def judge(status: int, headers: Mapping[str, str], body: bytes | str, texts: int
 
 
 def words_of(body: bytes | str) -> str:
-    """The words of an error: the members of JSON that describe it, else the beginning of the text."""
+    """Return the words of an error: the members of JSON that describe it, else the beginning of the text."""
     if len(body) > _MAX_BODY:
         return ""
     try:
@@ -159,7 +159,7 @@ def words_of(body: bytes | str) -> str:
 
 
 def _described(value: Any, depth: int) -> Iterator[str | int]:
-    """The strings and numbers of the members that describe an error."""
+    """Yield the strings and numbers of the members that describe an error."""
     if isinstance(value, str | int):
         yield value
     elif isinstance(value, list) and depth:
@@ -184,7 +184,7 @@ def _stated_wait(words: str) -> float | None:
 
 
 def _refusal(status: int, words: str, texts: int) -> Verdict | None:
-    """The verdict on a request that is refused for what it holds; None if it is not."""
+    """Return the verdict on a request that is refused for its content; None if it is not."""
     is_large_for_rate = status == HTTPStatus.TOO_MANY_REQUESTS and texts > 1 and "request too large for" in words
     if status not in _SIZE_STATUSES and not is_large_for_rate:
         return None
@@ -195,7 +195,7 @@ def _refusal(status: int, words: str, texts: int) -> Verdict | None:
 
 
 def _excess(status: int, words: str, texts: int) -> tuple[Excess | None, int | None]:
-    """What the request has too much of, and what the provider takes of it. A single text can only be too long."""
+    """Return the excess of a request, and the provider's limit for it. A single text can only be too long."""
     is_single = bool(_SINGLE.search(words)) and status in REFUSED_STATUSES
     is_too_many = is_single or (bool(_TEXTS.search(words)) and "physical batch size" not in words)
     is_too_much = bool(_TOKENS.search(words))
@@ -217,5 +217,5 @@ def _excess(status: int, words: str, texts: int) -> tuple[Excess | None, int | N
 
 
 def _most(words: str, texts: int) -> int | None:
-    """The number of texts that the words say a request may hold."""
+    """Return the number of texts that a request may hold according to the words."""
     return next((number for found in _MOST.finditer(words) if 0 < (number := int(found[1])) < texts), None)

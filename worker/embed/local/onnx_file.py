@@ -25,14 +25,14 @@ Attribute = int | float | Sequence[int]
 
 
 class OnnxGraph:
-    """A graph in the making. Each value has a name, which the methods return."""
+    """An ONNX graph under construction. Each value has a name, which the methods return."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._names = 0
 
     def constant(self, value: NDArray[np.generic] | np.generic) -> str:
-        """A value that never changes."""
+        """Add a constant."""
         name = self._name()
         fields = [_number(1, size) for size in value.shape]
         fields += [_number(2, _TYPES[value.dtype.name]), _bytes(8, name), _bytes(9, value.tobytes())]
@@ -40,11 +40,11 @@ class OnnxGraph:
         return name
 
     def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
-        """The only output of an operator. An input "" is omitted."""
+        """Add an operator and return its only output. An input "" is omitted."""
         return self.nodes(operator, 1, *inputs, domain=domain, **attributes)[0]
 
     def nodes(self, operator: str, count: int, *inputs: str, domain: str = "", **attributes: Attribute) -> list[str]:
-        """The outputs of an operator that has several."""
+        """Add an operator with several outputs and return these."""
         outputs = [self._name() for _ in range(count)]
         fields = [_bytes(1, name) for name in inputs] + [_bytes(2, name) for name in outputs] + [_bytes(4, operator)]
         fields += [_bytes(5, _attribute(name, value)) for name, value in attributes.items()]
@@ -52,7 +52,7 @@ class OnnxGraph:
         return outputs
 
     def model(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> bytes:
-        """The bytes of a file with this graph."""
+        """Return the bytes of a file with this graph."""
         ports = [_port(11, port) for port in inputs] + [_port(12, port) for port in outputs]
         graph = b"".join([*self._parts, _bytes(2, "graph"), *ports])
         sets = [_bytes(8, _bytes(1, domain) + _number(2, version)) for domain, version in _SETS.items()]

@@ -1,7 +1,7 @@
-"""The encoder in int8 on ONNX Runtime, in less than half of numpy's time.
+"""The int8 encoder on ONNX Runtime, in less than half of numpy's time.
 
 Weights are rounded to 255 values for each column, and the rows before each multiplication to 255 values for each row.
-So a vector depends on no other text of its request. Never change the arithmetic: indexes hold vectors of it.
+So a vector depends on no other text of its request. Never change the arithmetic, because indexes hold its vectors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from worker.embed.local.bert import EPSILON, Dense, Layer, Matrix, ModelWeights, at_length_1
 from worker.embed.local.onnx_file import FLOAT, INT32, RUNTIME, OnnxGraph
 
-#: Whole numbers on each side of zero.
+#: Number of integers on each side of zero.
 _LEVELS = np.float32(127)
-#: The largest value that a row or column has at least, so that one of zeros can be divided by it.
+#: Lower bound of the largest value of a row or column, so that a row of zeros can be divided by it.
 _TINY = np.float32(1e-9)
-#: Word pieces, with the padding, that pass through the model together. More leave the processor's cache.
+#: Maximum word pieces, with padding, in one run of the model. More would not fit the processor's cache.
 _ROWS = 192
-#: Processors of x86 without one of these multiply int8 with overflow, unless an option of the runtime avoids it.
+#: x86 processors without one of these features overflow when they multiply int8, unless an option of the runtime avoids
+#: it.
 _EXACT = ("avx512_vnni", "avx_vnni")
 _ERRORS_ONLY = 3
 _PLACES: list[int | str] = ["text", "piece"]
@@ -61,7 +62,7 @@ class Int8Encoder:
 
 
 def padded_groups(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of texts, longest text first, in groups of at most `_ROWS` pieces once all are as long as the first."""
+    """Return the indices of texts, longest first, in groups of at most `_ROWS` pieces after padding to the first."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
         if group and (len(group) + 1) * lengths[group[0]] > _ROWS:
@@ -73,7 +74,7 @@ def padded_groups(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def open_session(model: bytes) -> Any:
-    """A session that computes in the caller's thread, with the same products on every processor."""
+    """Open a session that computes in the caller's thread, with the same products on every processor."""
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
@@ -93,13 +94,13 @@ def _overflows() -> bool:
 
 
 def rounded(weight: Matrix) -> tuple[NDArray[np.int8], Matrix]:
-    """Whole numbers for a linear map, and the value of 1 in each column."""
+    """Return the integers for a linear map, and the value of 1 in each column."""
     scale = np.maximum(np.abs(weight).max(axis=0), _TINY) / _LEVELS
     return np.rint(weight / scale).astype(np.int8), scale
 
 
 def _graph(weights: ModelWeights) -> bytes:
-    """The encoder from the embedded pieces on, of shape (text, piece, width)."""
+    """Build the encoder after the embedding layer; its input has the shape (text, piece, width)."""
     encoder = _Encoder(weights.words.shape[1], weights.heads)
     graph, shape = encoder.graph, [*_PLACES, weights.words.shape[1]]
     rows = encoder.normalise(graph.node("Reshape", "rows", encoder.flat), weights.norm)
@@ -110,7 +111,7 @@ def _graph(weights: ModelWeights) -> bytes:
 
 
 class _Encoder:
-    """Adds the steps of `bert` to a graph. Rows stand one below the other, and only attention parts the texts."""
+    """Adds the steps of `bert` to a graph. Texts are rows one below the other, and only attention separates them."""
 
     def __init__(self, width: int, heads: int) -> None:
         self._width, self._heads = width, heads
@@ -126,7 +127,7 @@ class _Encoder:
         self._epsilon = graph.constant(np.float32(EPSILON))
 
     def through(self, layer: Layer, rows: str) -> str:
-        """As `bert._through`. GELU is not doubled here, so `down` is."""
+        """Add the steps of `bert._through`. GELU is not doubled here, so `down` is."""
         node, constant = self.graph.node, self.graph.constant
         attended = self._add(self._apply(layer.attended, self._attend(layer.qkv, rows)), layer.attended.bias, rows)
         attended = self.normalise(attended, layer.attended_norm)
@@ -135,7 +136,7 @@ class _Encoder:
         return self.normalise(self._add(out, layer.down.bias, attended), layer.norm)
 
     def normalise(self, rows: str, norm: Dense) -> str:
-        """As `bert.normalise`. The runtime's own operator takes three times as long."""
+        """Add the steps of `bert.normalise`. The runtime's own operator takes three times as long."""
         node, constant = self.graph.node, self.graph.constant
         off = node("Sub", rows, node("ReduceMean", rows, axes=[-1]))
         variance = node("ReduceMean", node("Mul", off, off), axes=[-1])
@@ -143,9 +144,9 @@ class _Encoder:
         return node("Add", node("Mul", rows, constant(norm.weight)), constant(norm.bias))
 
     def _apply(self, dense: Dense, rows: str) -> str:
-        """As `bert.apply`, without the bias. Rows become whole numbers around 128."""
+        """Add the steps of `bert.apply`, without the bias. Rows become integers around 128."""
         node, constant = self.graph.node, self.graph.constant
-        # the lowest and the highest value are found faster than the highest of absolute ones
+        # minimum and maximum are found faster than the maximum of absolute values
         highest = node("ReduceMax", rows, axes=[-1], keepdims=0)
         lowest = node("Neg", node("ReduceMin", rows, axes=[-1], keepdims=0))
         largest = node("Max", highest, lowest, self._tiny)

@@ -14,12 +14,12 @@ from worker.tokens.tokenizers import Offsets
 
 #: The ids of the pieces at both ends of a text.
 _BEGIN, _END = 0, 2
-#: Stands for a space in pieces.
+#: The character that represents a space in pieces.
 _SPACE = "\u2581"
-#: Control characters, which are left out, and characters that become spaces. Else text is normalised by NFKC.
+#: Control characters, which are removed, and characters that become spaces. Other text is normalised by NFKC.
 _LEFT_OUT = "[\x00-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]"
 _SPACES = f"[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\ufeff\ufffd{_SPACE}]"
-#: Pieces that no text has: those that the model treats alone, such as `<s>`.
+#: Pieces that never occur in a text, because the model treats them separately, such as `<s>`.
 _SPECIAL = frozenset({"<s>", "<pad>", "</s>", "<unk>", "<mask>"})
 
 
@@ -31,12 +31,12 @@ class UnigramPieces:
         self._longest = max(map(len, pieces))
 
     def starts(self, text: str) -> Offsets:
-        """Character offsets of the pieces, ascending. Unknown text is one piece, and is counted as several."""
+        """Return the character offsets of the pieces, ascending. Unknown text is one piece but counts as several."""
         encoded = [self._starts(text[begin:end]) + begin for begin, end in windows(text)]
         return np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
 
     def ids(self, texts: Sequence[str], prefix: str) -> list[list[int]]:
-        """Piece ids of each text behind a prefix, with the two special pieces at the ends."""
+        """Return the piece ids of each text after a prefix, with the two special pieces at the ends."""
         (before,) = self._encoded([prefix])
         return [[_BEGIN, *before.ids, *encoding.ids, _END] for encoding in self._encoded(texts)]
 
@@ -45,7 +45,7 @@ class UnigramPieces:
         return found
 
     def _starts(self, text: str) -> Offsets:
-        # unlike `encode`, it does not hold the interpreter, which all callers of the API share
+        # unlike `encode`, it releases the interpreter lock, which all callers of the API share
         (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
         starts = (range(start, max(end, start + 1), self._longest) for start, end in encoded.offsets)
         return np.fromiter(chain.from_iterable(starts), dtype=np.int64)
@@ -56,7 +56,7 @@ def _tokenizer(pieces: Sequence[str], scores: Sequence[float], unknown: int) -> 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-    # a control character is left out of every text, so a piece with one never occurs
+    # control characters are removed from every text, so a piece with one never occurs
     named = [f"\0{piece}" if piece in _SPECIAL else piece for piece in pieces]
     tokenizer = Tokenizer(models.Unigram(list(zip(named, scores, strict=True)), unk_id=unknown))
     tokenizer.normalizer = normalizers.Sequence(

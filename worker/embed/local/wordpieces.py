@@ -17,11 +17,11 @@ from worker.tokens.tokenizers import Offsets
 
 #: Characters per word that the model accepts. A longer word would become one unknown piece, whatever its length.
 LONGEST_WORD = 100
-#: The piece of a word with a character that the vocabulary lacks.
+#: The piece for a word with a character that the vocabulary lacks.
 UNKNOWN = "[UNK]"
 #: Characters encoded at a time. An encoding takes some hundred bytes per piece, so long texts are encoded in windows.
 WINDOW = 1 << 16
-#: Words by which pieces are remembered: nothing beyond the white space and the signs of ASCII changes their pieces.
+#: Cache keys of pieces: only white space and ASCII signs separate words and thereby affect their pieces.
 _WORDS = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+")
 
 _SPACE, _SIGN, _WORD = range(3)
@@ -32,7 +32,7 @@ def _kind(character: str) -> int:
     return _WORD if _WORDS.match(character) else _SPACE if character in " \t\n\r" else _SIGN
 
 
-#: The kinds of ASCII's characters, then that of all others.
+#: The classes of ASCII characters, then the class of all others.
 _KINDS = np.array([_kind(chr(code)) for code in range(129)], dtype=np.uint8)
 
 
@@ -41,18 +41,18 @@ class WordPieces:
 
     def __init__(self, directory: Path) -> None:
         self._tokenizer = load_tokenizer(directory / "tokenizer.json")
-        #: Where the pieces of words begin in them, as the bytes of `_OFFSET`.
+        #: Offsets of the pieces within each word, as bytes of `_OFFSET`.
         self._known: dict[str, bytes] = {}
 
     def starts(self, text: str) -> Offsets:
-        """Character offsets of the pieces, ascending. Pieces of one character (accented, Hangul) share its offset."""
+        """Return the ascending character offsets of the pieces. Pieces of one character (accented, Hangul) share it."""
         encoded = [self._starts(text[begin:end]) + begin for begin, end in windows(text)]
         return np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
 
     def letters_per_piece(self, text: str) -> float | None:
-        """Letters of a piece, on average over the pieces with letters; None if no piece has one. Unknown ones count 0.
+        """Return the mean letters per piece, over pieces with letters; None if there is none. Unknown pieces count 0.
 
-        Few letters say that a text is in another language than the vocabulary.
+        A low number means that the text's language differs from the vocabulary's.
         """
         (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
         letters = [
@@ -63,7 +63,7 @@ class WordPieces:
         return sum(known) / len(known) if known else None
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Piece ids of each text as the model reads it, with the two special pieces at its ends."""
+        """Return the piece ids of each text as the model reads it, with the two special pieces at its ends."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def _starts(self, text: str) -> Offsets:
@@ -71,7 +71,7 @@ class WordPieces:
         inside = [*map(self._pieces(words).__getitem__, words)]
         kinds = _kinds(text)
         begins = kinds != _SPACE
-        # each sign is a piece, and a word begins where none was before
+        # each sign is a piece, and a word begins after a character that belongs to no word
         begins[1:] &= (kinds[1:] == _SIGN) | (kinds[:-1] != _WORD)
         places = begins.nonzero()[0]
         is_word = kinds[places] == _WORD
@@ -82,22 +82,22 @@ class WordPieces:
         return starts
 
     def _pieces(self, words: Sequence[str]) -> dict[str, bytes]:
-        """Where the pieces of each word begin. The library sees a word once, as few words make up most of a text."""
+        """Return the piece offsets in each word. The library sees a word once, because few words make up most text."""
         known = self._known
         found = {word: known[word] for word in {*words} if word in known}
         new = [*{*words}.difference(found)]
         if new:
             fresh = dict(zip(new, self._divide(new), strict=True))
             found |= fresh
-            # other threads may read this one, so nothing is ever taken out
+            # other threads may read this dictionary, so no entry is ever removed
             known = {} if len(known) > MAX_ENTRIES else known
             known.update((word, inside) for word, inside in fresh.items() if len(word) <= MAX_CHARACTERS)
             self._known = known
         return found
 
     def _divide(self, words: Sequence[str]) -> Iterator[bytes]:
-        """Where the pieces of each word begin, by the library. In one text they take it half the time."""
-        # unlike `encode`, it does not hold the interpreter, which all callers of the API share
+        """Compute the piece offsets within each word by the library. One joined text takes it half the time."""
+        # unlike `encode`, it releases the interpreter lock, which all callers of the API share
         (encoded,) = self._tokenizer.encode_batch([" ".join(words)], add_special_tokens=False)
         offsets = np.array([start for start, _ in encoded.offsets], dtype=np.int64)
         begins = np.cumsum([0, *(len(word) + 1 for word in words)])
@@ -112,7 +112,7 @@ def _kinds(text: str) -> NDArray[np.uint8]:
 
 
 def windows(text: str) -> list[tuple[int, int]]:
-    """Ranges of at most `WINDOW` characters that cover the text, cut after white space where there is any."""
+    """Return ranges of at most `WINDOW` characters that cover the text. They end after white space if there is any."""
     ranges = []
     begin = 0
     while begin < len(text):
@@ -131,7 +131,7 @@ def _window_end(text: str, begin: int) -> int:
 
 
 def load_tokenizer(path: Path) -> Any:
-    """The tokenizer of a file, which neither cuts nor pads, and takes special pieces in a text as text."""
+    """Load the tokenizer of a file. It neither truncates nor pads, and treats special pieces in a text as text."""
     # Forked workers would inherit the tokenizer's threads, and a request has few texts anyway.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer, pre_tokenizers
