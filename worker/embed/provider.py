@@ -1,4 +1,4 @@
-"""A provider's model as an `Embedder`, whichever client asks it."""
+"""A provider's model as an `Embedder`, with any client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Client(Protocol):
     """One model at one address."""
 
     def rows(self, texts: Sequence[str], encoding: str) -> list[Any]:
-        """The rows of the answer to one request, as the provider sent them. Raises any `EmbeddingError`."""
+        """Return the rows of the answer to one request, as the provider sent them. Raises any `EmbeddingError`."""
 
 
 class ProviderEmbedder:
@@ -45,7 +45,7 @@ class ProviderEmbedder:
         self._call = ModelCall(_client(profile.model, api_base, api_key, dimensions, TIMEOUT_SECONDS))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See `Embedder`. A refusal names the refused texts if they are known."""
+        """Send one request, as `Embedder` says. A refusal names the refused texts if they are known."""
         vectors = self._call.vectors(texts)
         if vectors.shape[1] != self.profile.dimensions:
             raise EmbeddingUnauthorized(
@@ -56,7 +56,7 @@ class ProviderEmbedder:
 
 
 class ModelCall:
-    """A client, and what is learned about how its model answers."""
+    """A client, and the answer encoding that its model is known to support."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class ModelCall:
         self._base64_works = False
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """The unmodified answer to one request, float32 of shape (len(texts), the model's dimensions).
+        """Return the unmodified answer to one request, float32 of shape (len(texts), the model's dimensions).
 
         The first requests find out whether the provider supports base64, which is far cheaper to decode than lists.
         """
@@ -91,7 +91,7 @@ class ModelCall:
         return data
 
     def _find_out_with_one_word(self) -> None:
-        """Find out whether the provider takes base64, or else each refusal of many texts would be tried twice."""
+        """Find out with one word whether base64 is supported, or each refusal of many texts would be tried twice."""
         try:
             self._client.rows([ONE_WORD], "base64")
         except EmbeddingError:
@@ -107,14 +107,14 @@ def native_dimensions(
     *,
     seconds: float = TIMEOUT_SECONDS,
 ) -> int:
-    """Dimensions of the model's answer to one word, if `dimensions` are requested. Raises any `EmbeddingError`."""
+    """Return the dimensions of an answer, with these `dimensions` if requested. Raises any `EmbeddingError`."""
     call = ModelCall(_client(model, api_base, api_key, dimensions, seconds))
     width: int = answers.unit(call.vectors([ONE_WORD])).shape[1]
     return width
 
 
 def warm(model: str) -> None:
-    """Import what asks this model. It starts no thread and opens nothing, so that it may run before a fork."""
+    """Import the client of this model. It starts no thread and opens nothing, so it may run before a fork."""
     if needs_litellm(model):
         litellm.warm()
     else:
@@ -122,7 +122,7 @@ def warm(model: str) -> None:
 
 
 def needs_litellm(model: str) -> bool:
-    """Whether LiteLLM asks this model. A name without a prefix is OpenAI's if LiteLLM's table says so."""
+    """Return whether this model needs LiteLLM. A name without a prefix is OpenAI's if LiteLLM's table says so."""
     if "/" in model:
         return not model.startswith(openai_api.PREFIX)
     return known_models.provider_of(model) != openai_api.PREFIX.rstrip("/")

@@ -16,15 +16,15 @@ from worker.machine.host import Host, plain, plain_name
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: What a process does.
+#: The role of a process.
 Role = Literal["api", "worker", "beat", "watch"]
-#: Processes that a view shows.
+#: Maximum number of processes that a view shows.
 MAX_SHOWN = 2000
-#: Time after which a process that no longer notes that it runs is not shown. It does so every 20 s.
+#: Time after which a process without a heartbeat is not shown. A heartbeat is due every 20 s.
 ALIVE = timedelta(seconds=60)
-#: Time for which a process that no longer notes that it runs is kept, and work that a worker left to others.
+#: Time for which the rows of a process without a heartbeat are kept, and the work that a worker left to others.
 KEPT = timedelta(minutes=10)
-#: Time for which work waits for a worker that no longer notes that it runs: it may be starting again.
+#: Time for which work waits for a worker without a heartbeat, because it may be restarting.
 PATIENCE = timedelta(minutes=2)
 
 _SQL = load("hosts")
@@ -32,7 +32,7 @@ _SQL = load("hosts")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a process says of itself when it starts."""
+    """The data that a process registers when it starts."""
 
     id: UUID
     host: Host
@@ -44,13 +44,13 @@ class Registration:
     #: Hashes of settings by name; None for one that is not set.
     settings: Mapping[str, str | None]
     settings_digest: str
-    #: Settings that help to tell hosts apart, as they are.
+    #: Settings in plain text that help to distinguish hosts.
     shown: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """By how many seconds a clock is ahead of Postgres', and how wrong that may be."""
+    """The seconds by which a clock is ahead of Postgres', and the uncertainty of that."""
 
     seconds: float
     doubt: float
@@ -58,7 +58,7 @@ class ClockOffset:
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """A process that noted lately that it runs."""
+    """A process with a recent heartbeat."""
 
     id: UUID
     host_id: str
@@ -70,7 +70,7 @@ class HostProcess:
     needed_schema: str
     settings_digest: str
     shown: dict[str, list[str]]
-    #: Services that it tried to reach, each with what failed, or None if nothing did.
+    #: Services that it tried to reach, each with the error, or None if there was none.
     reached: dict[str, str | None]
     clock_seconds: float
     clock_doubt_seconds: float
@@ -83,13 +83,13 @@ class HostProcess:
 
     @property
     def name(self) -> str:
-        """What a message calls it."""
+        """The name of the process in messages."""
         return plain(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The setting for which a worker leaves work to another one."""
+    """The setting that makes a worker leave work to another one."""
 
     node: str
     setting: str
@@ -98,7 +98,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What work needs of a worker: one of these queues, and these settings."""
+    """The requirements of work: a worker on one of these queues, with these settings."""
 
     work_id: UUID
     queues: Sequence[str]
@@ -106,7 +106,7 @@ class Need:
 
 
 def salt(connection: Connection[Any]) -> str:
-    """Return what is mixed into the hashes of settings."""
+    """Return the salt of the hashes of settings."""
     row = connection.execute(_SQL["salt"]).fetchone()
     return str(row[0]) if row else ""
 
@@ -120,7 +120,7 @@ def server_clock(connection: Connection[Any]) -> float:
 def note(
     connection: Connection[Any], process: Registration, clock: ClockOffset, reached: Mapping[str, str | None]
 ) -> None:
-    """Note that a process runs, and forget those that do not."""
+    """Record the heartbeat of a process, and delete processes without one."""
     values = {
         "id": process.id,
         "host_id": process.host.id,
@@ -143,12 +143,12 @@ def note(
 
 
 def end(connection: Connection[Any], id_: UUID) -> None:
-    """Note that a process ends by itself."""
+    """Record that a process ends normally."""
     connection.execute(_SQL["end"], {"id": id_, "alive": ALIVE})
 
 
 def alive(pool: Pool) -> list[HostProcess]:
-    """Return the processes that noted lately that they run, by host."""
+    """Return the processes with a recent heartbeat, by host."""
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(HostProcess))
         return cursor.execute(_SQL["alive"], {"limit": MAX_SHOWN, "patience": ALIVE}).fetchall()
@@ -161,7 +161,7 @@ def settings_of(pool: Pool, digests: Sequence[str]) -> dict[str, dict[str, str |
 
 
 def obstacle(pool: Pool, me: UUID, need: Need, *, unset: bool) -> Obstacle | None:
-    """Return the setting for which another worker may do what this one cannot; None if no other one may.
+    """Return the setting with which another worker may do work that this one cannot; None if none may.
 
     With `unset`, only a setting counts that this worker lacks and the other one has.
     """
@@ -178,7 +178,7 @@ def decline(pool: Pool, me: UUID, work_id: UUID) -> None:
 
 
 def is_declined(pool: Pool, me: UUID, work_id: UUID) -> bool:
-    """Whether this worker has just left work to others."""
+    """Return whether this worker has just left work to others."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["is_declined"], {"me": me, "work_id": work_id}).fetchone()
         return bool(row and row[0])

@@ -25,10 +25,10 @@ _SQL = load("access/grants")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A project may read `place` and what is below it.
+    """A project may read `place` and everything below it.
 
-    `real_place` is where a folder's path led when it was granted. It is None for buckets, and for folders that were
-    granted before it was noted, and that no process has opened since.
+    `real_place` is the real path of a folder at the time of its grant. It is None for buckets. It is also None for
+    folders that were granted before this was recorded and that no process has opened since.
     """
 
     project_id: str
@@ -38,7 +38,7 @@ class Grant:
 
     @property
     def leads_to(self) -> str | None:
-        """Where the path of a folder leads now. None for what has no real place, and for a link that keeps changing."""
+        """Current real path of the folder. None without a `real_place`, and for a link that keeps changing."""
         with suppress(FolderGone):
             return None if self.real_place is None else real_path(self.place)
         return None
@@ -46,13 +46,13 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class FolderGrant:
-    """A folder as it was granted, and its real path then."""
+    """A folder as it was granted, and its real path at that time."""
 
     place: str
     real_place: str
 
     def real_path_of(self, path: str) -> str | None:
-        """Where a path led when the folder was granted; None if the grant does not name it."""
+        """Return the real path of `path` when the folder was granted; None if the grant does not contain it."""
         places = (self.place, self.real_place) if os.path.normpath(path) == path else ()
         for place in places:
             if is_below(path, place):
@@ -61,7 +61,7 @@ class FolderGrant:
 
 
 def add(pool: Pool, project_id: str, place: str) -> bool:
-    """Let a project read a place, and a folder where its path leads now. Returns False if it already may."""
+    """Let a project read a place; for a folder, its current real path. Returns False if it already may."""
     source = source_at(place)
     real = real_path(source.place) if isinstance(source, LocalSource) else None
     values = {"project_id": project_id, "place": source.place, "real_place": real}
@@ -79,7 +79,7 @@ def remove(pool: Pool, project_id: str, place: str) -> str | None:
 
 
 def _spellings(place: str) -> Iterator[str]:
-    """How a place may have been granted, also before spellings were checked."""
+    """Yield the spellings in which a place may have been granted, even before spellings were checked."""
     yield place
     if place.startswith(S3):
         yield f"{place}/"
@@ -95,7 +95,7 @@ def page(pool: Pool, project_id: str | None = None) -> list[Grant]:
 
 
 def find_led_elsewhere(pool: Pool) -> Iterator[tuple[Grant, str]]:
-    """The grants of folders whose path leads by now to a place that their project may not read, and that place."""
+    """Return the folder grants whose path now leads to a place that their project may not read, and that place."""
     granted = page(pool)
     for grant in granted:
         now = grant.leads_to
@@ -105,19 +105,19 @@ def find_led_elsewhere(pool: Pool) -> Iterator[tuple[Grant, str]]:
 
 
 def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
-    """Whether a project was granted a place that ends with "/", or one above it."""
+    """Return whether a project was granted a place that ends with "/", or a place above it."""
     return any(place.startswith(grant.place) for grant in page(pool, project_id))
 
 
 def folders(pool: Pool, project_id: str) -> list[FolderGrant]:
-    """The folders that a project was granted. Those without a real path keep the one that they have now."""
+    """Return the folders that a project was granted. A grant without a real path records the current one."""
     granted = [grant for grant in page(pool, project_id) if grant.place.startswith("/")]
     with_real_places = ((grant.place, grant.real_place or _keep(pool, grant)) for grant in granted)
     return [FolderGrant(place, real) for place, real in with_real_places if real is not None]
 
 
 def readable(granted: Iterable[FolderGrant], roots: Sequence[str]) -> list[str]:
-    """The real paths that may be read: what is below a grant, and below one of the installation's roots."""
+    """Return the real paths that may be read: each is below both a grant and one of the installation's roots."""
     pairs = ((grant.real_place, root) for grant in granted for root in roots)
     return [
         place if is_below(place, root) else root
@@ -127,9 +127,9 @@ def readable(granted: Iterable[FolderGrant], roots: Sequence[str]) -> list[str]:
 
 
 def _keep(pool: Pool, grant: Grant) -> str | None:
-    """Note where the path of a grant leads, unless another process did so. Returns what is noted.
+    """Record the current real path of a grant, unless another process did so. Returns the recorded path.
 
-    None if it is revoked, or a link that keeps changing.
+    Returns None if the grant is revoked, or for a link that keeps changing.
     """
     try:
         real = real_path(grant.place)

@@ -1,4 +1,4 @@
-"""Rows of `api_key`: which key opens which project, and for what. A key is stored hashed and shown once.
+"""Rows of `api_key`: the project and scopes of each key. A key is stored hashed and shown once.
 
 Postgres' clock decides whether a key is expired, so all processes agree.
 """
@@ -25,17 +25,17 @@ from worker.state.queries import load
 
 _SQL = load("access/keys")
 
-#: Maximum valid keys of a project.
+#: Maximum number of valid keys of a project.
 MAX_KEYS = 1000
-#: How long a key goes on once it is replaced: enough to replace it wherever it is used.
+#: Time for which a replaced key stays valid: enough to replace it wherever it is used.
 OVERLAP = timedelta(days=1)
-#: How long a key that expired or was revoked is listed.
+#: Time for which an expired or revoked key is listed.
 ENDED_KEPT = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
 class ValidKey:
-    """What a key opens, and all that it allows."""
+    """A valid key: its project and its scopes."""
 
     id: UUID
     project_id: str
@@ -43,7 +43,7 @@ class ValidKey:
 
 
 class RevokedKey(NamedTuple):
-    """A revoked key, and how many keys with the scope `admin` its project has left."""
+    """A revoked key, and the number of keys with the scope `admin` that remain in its project."""
 
     row: ApiKey
     admin_keys: int
@@ -51,14 +51,14 @@ class RevokedKey(NamedTuple):
 
 
 def valid(pool: Pool, key_hash: bytes) -> ValidKey | None:
-    """The key with this hash, or None if it is unknown, revoked or expired."""
+    """Return the key with this hash; None if it is unknown, revoked or expired."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["valid"], {"key_hash": key_hash}).fetchone()
     return None if row is None else ValidKey(row[0], row[1], allowed(row[2]))
 
 
 def note_use(pool: Pool, key_id: UUID) -> None:
-    """Note that a key is used in this minute, unless that is noted."""
+    """Record that a key is used in this minute, unless that is recorded."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["note_use"], {"id": key_id})
 
@@ -75,7 +75,7 @@ def create(
 ) -> tuple[ApiKey, str]:
     """Create a key. Returns its row and the key itself, which cannot be read again.
 
-    `by` is the key that asks for it, None for the operator. Raises `Conflict`, and `Unauthorized`, `ScopeMissing` and
+    `by` is the key that requests it, None for the operator. Raises `Conflict`, and `Unauthorized`, `ScopeMissing` and
     `Invalid` if the new key would allow more or longer than `by`.
     """
     with _changing(pool, project_id) as connection:
@@ -92,10 +92,10 @@ def rotate(
     project_id: str | None = None,
     by: UUID | None = None,
 ) -> tuple[ApiKey, str]:
-    """Create a key like another one, which ends after `overlap`, or when it would have ended.
+    """Create a copy of a key. The old one ends after `overlap`, or at its own end if that is earlier.
 
-    Without `lifetime` the new key is valid for as long as the old one was to be. Raises `NotFound`, and what `create`
-    raises; `Conflict` also for a key that is no longer valid, or replaced.
+    Without `lifetime` the new key has the lifetime of the old one. Raises `NotFound`, and the errors of `create`;
+    `Conflict` also for a key that is no longer valid, or replaced.
     """
     with _changing(pool, _found(pool, key_id, project_id).project_id) as connection:
         old = _one(connection, "get", id=key_id, project_id=project_id)
@@ -105,7 +105,7 @@ def rotate(
             raise Conflict(f"The key {key_id} was replaced by {old.replaced_by} already; rotate that one.")
         if lifetime is None and old.expires_at is not None:
             lifetime = old.expires_at - old.created_at
-        # a scope of a newer release is kept
+        # scopes of a newer release are kept
         scopes: Any = old.scopes
         made = _insert(connection, old.project_id, old.name, scopes, lifetime, by)
         values = {"id": key_id, "replaced_by": made[0].id, "overlap": OVERLAP if overlap is None else overlap}
@@ -124,7 +124,7 @@ def page(
 
 
 def every(pool: Pool, project_id: str | None) -> Iterator[ApiKey]:
-    """All keys of a project (None: of all projects), oldest first."""
+    """Return all keys of a project (None: of all projects), oldest first."""
     after = None
     while rows := page(pool, project_id, after):
         yield from rows
@@ -147,7 +147,7 @@ def revoke(pool: Pool, key_id: UUID, *, project_id: str | None = None, keep_admi
 
 
 def forget_ended(pool: Pool) -> int:
-    """Forget the keys that ended long ago. Returns how many."""
+    """Delete the keys that ended long ago. Returns their number."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["forget_ended"], {"kept": ENDED_KEPT}).rowcount
 
@@ -160,7 +160,7 @@ def hashed(key: str) -> bytes:
 
 @contextmanager
 def _changing(pool: Pool, project_id: str) -> Iterator[Connection[Any]]:
-    """A transaction that changes the keys of a project, one at a time: what it counts and checks stays so."""
+    """Open a transaction that changes a project's keys. One runs at a time, so its counts and checks stay valid."""
     with pool.connection() as connection:
         connection.execute(_SQL["lock_keys"], {"project_id": project_id})
         yield connection
@@ -209,13 +209,13 @@ def _one(connection: Connection[Any], query: str, **values: object) -> ApiKey | 
 
 
 def _returned(connection: Connection[Any], query: str, **values: object) -> ApiKey:
-    """The row that a statement wrote."""
+    """Return the row that a statement wrote."""
     (row,) = connection.cursor(row_factory=class_row(ApiKey)).execute(_SQL[query], values).fetchall()
     return row
 
 
 def _count(connection: Connection[Any], project_id: str, without: UUID | None = None) -> tuple[int, int]:
-    """How many valid keys a project has, and how many of them have the scope `admin` and are not replaced."""
+    """Return the number of a project's valid keys, and of those with the scope `admin` that are not replaced."""
     values = {"project_id": project_id, "without": without}
     ((valid_keys, admin_keys),) = connection.execute(_SQL["count_valid"], values).fetchall()
     return valid_keys, admin_keys

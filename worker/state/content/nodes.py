@@ -26,13 +26,13 @@ from worker.state.queries import load
 #: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
 MAX_ID_PATH = 2_000
 
-#: Maximum bytes of a node's metadata together with those of its folders, as Postgres shows them: each hit has them.
+#: Maximum bytes of a node's metadata with its folders', as Postgres shows them: each hit includes them.
 MAX_WITH_INHERITED = 32 << 10
 
-#: Projects whose unused access lists are forgotten at a time.
+#: Maximum number of projects per pass that deletes unused access lists.
 MAX_PROJECTS = 100
 
-#: Bytes of a value above which its connection is not used again.
+#: Bytes of a value above which its connection is not reused.
 MAX_BUFFER = 1 << 20
 
 _SQL = load("content/nodes")
@@ -56,7 +56,7 @@ class FoundNode:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """What the row of a node holds of its content: JSON as text, or the key of an object."""
+    """The content in a node's row: JSON as text, or the key of an object."""
 
     json: str | None = None
     object_key: str | None = None
@@ -91,7 +91,7 @@ def with_json(pool: Pool, project_id: str, node_id: str, sight: Sight = EVERYTHI
 
 
 def is_json(pool: Pool, text: bytes) -> bool:
-    """Whether Postgres reads a text as JSON."""
+    """Return whether Postgres accepts a text as JSON."""
     try:
         with pool.connection() as connection:
             connection.execute(_SQL["check_json"], {"text": text.decode()})
@@ -110,18 +110,18 @@ def page(
     limit: int,
     sight: Sight = EVERYTHING,
 ) -> list[NodeRow]:
-    """List what may be shown of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
+    """List the visible nodes of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
     name, id_ = after or (None, None)
     place = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_}
     values = {**place, **acl.admitting(sight), "limit": limit}
     with pool.connection() as connection:
         folder_path(connection, project_id, parent_id, sight)
-        # planned each time: a plan for every folder does not use the index
+        # planned each time: a generic plan for all folders does not use the index
         return connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL["page"], values, prepare=False).fetchall()
 
 
 def find(pool: Pool, project_id: str, path: str, slash: str) -> list[FoundNode]:
-    """Return the node at a path of ids, otherwise the nodes at a path of names, in which `slash` stands for a slash."""
+    """Return the node at a path of ids, otherwise the nodes at a path of names, in which `slash` replaces a slash."""
     names = path.removeprefix("/").split("/")
     values = {"project_id": project_id, "path": path, "names": names, "slash": slash}
     with pool.connection() as connection:
@@ -199,7 +199,7 @@ def change(
     metadata: NodeMetadata | None = None,
     access: NodeAcl | None = None,
 ) -> str | None:
-    """Change a node at once: its place, content, link, metadata and access list.
+    """Change a node in one transaction: its place, content, link, metadata and access list.
 
     Returns the key of the object that is no longer needed. Raises `NotFound`, and `Invalid` for a place where the node
     cannot be, or for too much metadata.
@@ -225,20 +225,20 @@ def change(
 
 
 def _inherit(connection: Connection[Any], project_id: str, node_id: str, *, revokes: bool) -> None:
-    """Give a node and all below it the metadata and the access lists of the folders above."""
+    """Give a node and its descendants the metadata and access lists of the folders above."""
     largest = connection.execute(_SQL["inherit"], {"project_id": project_id, "id": node_id}).fetchone()
     size, has_other_list = largest or (0, False)
     note_sizes(connection, project_id, [size], revokes=revokes or has_other_list)
 
 
 def listed_projects(pool: Pool, tool_id: UUID | None) -> list[str]:
-    """Return the projects that have access lists: that of a tool, or all."""
+    """Return the projects with access lists: a tool's project, or all."""
     with autocommit(pool) as connection:
         return [project for (project,) in connection.execute(_SQL["listed_projects"], {"tool_id": tool_id})]
 
 
 def count(pool: Pool, project_id: str) -> int:
-    """Return how many nodes a project has."""
+    """Return the number of a project's nodes."""
     with autocommit(pool) as connection:
         ((number,),) = connection.execute(_SQL["count_nodes"], {"project_id": project_id}).fetchall()
     return int(number)
@@ -246,7 +246,7 @@ def count(pool: Pool, project_id: str) -> int:
 
 @again_if_locked
 def count_misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
-    """Count the nodes whose access list is not their own or their folder's; with `repair`, give them that."""
+    """Count the nodes whose access list is neither their own nor their folder's; with `repair`, correct these."""
     with pool.connection() as connection:
         if repair:
             index_switch.lock_project(connection, project_id)
@@ -257,7 +257,7 @@ def count_misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
 
 
 def forget_unused_lists(pool: Pool, projects: int = MAX_PROJECTS) -> int:
-    """Forget the access lists that no node has any more, in so many projects. Returns how many."""
+    """Delete the access lists that no node uses, in up to `projects` projects. Returns their number."""
     with autocommit(pool) as connection:
         found = connection.execute(_SQL["projects_with_unused_lists"], {"limit": projects}).fetchall()
     return sum(_forget_lists(pool, project_id) for (project_id,) in found)
@@ -266,7 +266,7 @@ def forget_unused_lists(pool: Pool, projects: int = MAX_PROJECTS) -> int:
 @again_if_locked
 def _forget_lists(pool: Pool, project_id: str) -> int:
     with pool.connection() as connection:
-        # a change that gives such a list to a node ends before, or begins after
+        # a change that gives such a list to a node ends before this, or begins after it
         index_switch.lock_project(connection, project_id)
         return connection.execute(_SQL["forget_lists"], {"project_id": project_id}).rowcount
 
@@ -274,9 +274,9 @@ def _forget_lists(pool: Pool, project_id: str) -> int:
 def note_sizes(
     connection: Connection[Any], project_id: str, sizes: Iterable[int | None], *, revokes: bool = False
 ) -> None:
-    """Note a change of nodes that have so many bytes of metadata, with what their folders pass on. See `note_change`.
+    """Record a change of nodes with these bytes of metadata, including inherited ones. See `note_change`.
 
-    None: a node has neither metadata nor an access list. Raises `Invalid` if one has too many.
+    None: a node has neither metadata nor an access list. Raises `Invalid` if a node has too many bytes.
     """
     known = [size for size in sizes if size is not None]
     if max(known, default=0) > MAX_WITH_INHERITED:
@@ -289,12 +289,12 @@ def note_sizes(
 
 
 def own_acl(connection: Connection[Any], project_id: str, entries: Sequence[str] | None) -> int | None:
-    """An access list as its column has it."""
+    """Return an access list as its column stores it."""
     return None if entries is None else acl.class_of(connection, project_id, entries)
 
 
 def as_jsonb(metadata: Mapping[str, object] | None) -> Jsonb | None:
-    """Metadata as its column has it."""
+    """Return metadata as its column stores it."""
     return Jsonb(dict(metadata)) if metadata else None
 
 
@@ -345,19 +345,19 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
 
 
 def _affected(node: NodeRow) -> str:
-    """Return the id path that the end of a node's name or place affects: a hidden node may hold rules of its folder."""
+    """Return the id path that a change of a node's name or place affects: a hidden node may hold folder rules."""
     return node.id_path.rpartition("/")[0] or node.id_path if node.name.startswith(".") else node.id_path
 
 
 def _drop_large_connection(connection: Connection[Any], sent: int) -> None:
-    """Commit and close a connection that sent or received a large value: it keeps a buffer of that size otherwise."""
+    """Commit and close a connection that sent or received a large value: it would keep a buffer of that size."""
     if sent > MAX_BUFFER:
         connection.commit()
         connection.close()
 
 
 def missing(project_id: str, node_id: str) -> NotFound:
-    """The error for a node that does not exist, or that must not be shown."""
+    """Return the error for a node that does not exist, or that must not be shown."""
     return NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
 
 

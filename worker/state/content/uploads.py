@@ -25,7 +25,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file whose bytes are stored under `key`; `path` holds its folders and its name, below the upload's folder."""
+    """A file whose bytes are stored under `key`; `path` has its folders and name, relative to the upload's folder."""
 
     path: Path
     type: str
@@ -35,7 +35,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """The node that a file became, or why it was refused."""
+    """The node that a file became, or the reason why it was refused."""
 
     node_id: str | None
     is_new: bool = False
@@ -52,7 +52,7 @@ class _UploadNode:
 
 @dataclass(frozen=True, slots=True)
 class _UploadRow:
-    """A node as an upload writes it; `versions` is by how many its version grows."""
+    """A node as an upload writes it; its version grows by `versions`."""
 
     project_id: str
     id: str | None
@@ -73,7 +73,7 @@ class _UploadRow:
 
 @dataclass(slots=True)
 class _UploadTree:
-    """What an upload finds and creates below its folder; `missing` says why a folder is unavailable."""
+    """The nodes that an upload finds and creates; `missing` has the reason for each unavailable folder."""
 
     connection: Connection[Any]
     project_id: str
@@ -113,12 +113,12 @@ def save(
     metadata: Mapping[str, object] | None = None,
     access: Sequence[str] | None = None,
 ) -> tuple[list[SavedFile], list[str]]:
-    """Save an upload. Returns what each file became, and the keys of objects that no node refers to.
+    """Save an upload. Returns the result for each file, and the keys of objects that no node refers to.
 
     `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
     exists gets a new version, and so does a name that occurs twice. Each file gets the `metadata` and the list
-    `access`; None keeps what it has. Raises `NotFound` for the folder, `Invalid` for it or for too much metadata, and
-    `Conflict` if the upload took so long that it was given up.
+    `access`; None keeps the file's own. Raises `NotFound` for the folder, `Invalid` for it or for too much metadata,
+    and `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -139,7 +139,7 @@ def save(
 
 
 def _make_folders(tree: _UploadTree, folders: Iterable[Path]) -> None:
-    """Create folders level by level, so that there are only as many queries as levels."""
+    """Create folders level by level, with one set of queries per level."""
     paths = {path[:depth] for path in folders for depth in range(1, len(path) + 1)}
     for depth in range(1, max(map(len, paths), default=0) + 1):
         level = sorted(path for path in paths if len(path) == depth)

@@ -1,1 +1,1 @@
-"""Rows of tools, indexes, tasks, files and chunks: what runs write."""
+"""Rows of tools, indexes, tasks, files and chunks, as runs write them."""

@@ -1,7 +1,7 @@
 """Rows of `search_index_change`: folders that changed and wait for an automatic run.
 
-A change marks its index, in the transaction of the change where there is one; the sweep starts due runs. So no change
-is lost with a message or a process, and many changes cost one run.
+A change marks its index, in the transaction of the change if there is one; the sweep starts due runs. So a lost message
+or process loses no change, and many changes cost one run.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from worker.state.queries import load
 
 #: A run waits until its folder has been without changes for this long.
 QUIET = timedelta(seconds=2)
-#: The longest time by which further changes delay a run after the first change.
+#: Maximum time by which further changes delay a run after the first change.
 LONGEST_DELAY = timedelta(seconds=15)
 #: The same for a run over some paths of a watched folder, which costs little.
 QUIET_OF_PATHS, LONGEST_DELAY_OF_PATHS = timedelta(seconds=0.1), timedelta(seconds=1)
-#: How much shorter a watch rests after a run over some paths.
+#: Factor by which a watch's pause is shorter after a run over some paths.
 REST_SHARE_OF_PATHS = 1 / 20
-#: Scheduled tools that one sweep takes up.
+#: Maximum number of scheduled tools that one sweep handles.
 MAX_SCHEDULED = 100
-#: Runs that one sweep starts.
+#: Maximum number of runs that one sweep starts.
 MAX_DUE = 50
 
 _SQL = load("index/changes")
@@ -62,7 +62,7 @@ class StartedTask:
 
 
 def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
-    """Make the change of these nodes known to everything that indexes them, within its transaction.
+    """Pass the change of these nodes on to every tool that indexes them, within its transaction.
 
     Requires the project locked. Tools with `auto_reindex` get a run; a running task of other tools gets a follow-up.
     """
@@ -90,10 +90,10 @@ def note_change(
     quiet: timedelta = QUIET,
     rest: timedelta = timedelta(0),
 ) -> float | None:
-    """Note that the folder of an index changed at `paths`, or anywhere.
+    """Record that the folder of an index changed at `paths`, or anywhere.
 
-    `rest` is the least time between two runs of a watch. Returns the seconds until the run is due; None if the index is
-    gone.
+    `rest` is the minimum time between two runs of a watch. Returns the seconds until the run is due; None if the index
+    is gone.
     """
     values: dict[str, object] = {**_DELAYS, "index_id": index_id, "quiet": quiet, "rest": rest * REST_SHARE_OF_PATHS}
     values["paths"] = None if paths is None else sorted(paths)
@@ -106,13 +106,13 @@ def note_change(
 
 
 def look_at_nodes(pool: Pool, index_id: UUID) -> None:
-    """Note whether the nodes of an index changed since the last check."""
+    """Record whether the nodes of an index changed since the last check."""
     with pool.connection() as connection:
         connection.execute(_SQL["look_at_nodes"], {"index_id": index_id, "quiet": QUIET})
 
 
 def schedule(pool: Pool, limit: int = MAX_SCHEDULED) -> None:
-    """Note which tools are due by their schedule."""
+    """Record which tools are due by their schedule."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["schedule"], {"limit": limit})
 
@@ -163,8 +163,8 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> StartedTask | None:
 
 
 def let_be(connection: Connection[Any], index_id: UUID, *, stopped: bool) -> None:
-    """Start no run for what has changed so far. The next run that a change starts lists the whole folder.
+    """Cancel the run for changes so far. The next run that a change starts lists the whole folder.
 
-    `stopped`: a task was stopped, which may have taken up changes.
+    `stopped`: a task was stopped that may have taken up changes.
     """
     connection.execute(_SQL["let_be"], {"index_id": index_id, "stopped": stopped})

@@ -21,7 +21,7 @@ from worker.state.pool import Pool, autocommit
 from worker.state.queries import load, text_array
 from worker.tokens.keywords import Keywords
 
-#: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
+#: Maximum delay of a write after its sender gave up: the store's 15 s timeout with a wide margin.
 LATE_WRITE = timedelta(minutes=5)
 #: Time after which the sweep repeats a first delete that was not confirmed.
 FIRST_DELETE = timedelta(seconds=20)
@@ -31,7 +31,7 @@ _SQL = load("index/chunks")
 
 @dataclass(frozen=True, slots=True)
 class LiveChunk:
-    """A chunk that search shows, with everything that the vector store knows about it."""
+    """A chunk that search shows, with all its data in the vector store."""
 
     file_id: UUID
     id: UUID
@@ -50,7 +50,7 @@ class LiveChunk:
 class PlacedChunk:
     """A chunk with its id and its location in the file; `lead` and `trail` are the file's text around it.
 
-    A chunk that is not `embedded` has no vector and is found by its words only.
+    A chunk that is not `embedded` has no vector, so only its words find it.
     """
 
     id: UUID
@@ -105,12 +105,12 @@ def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]
 
 
 def note_vectors(connection: Connection[Any], ids: Sequence[UUID], *, forget_words: bool) -> None:
-    """Note that the store has all that it should of these chunks. If told so, Postgres forgets their words."""
+    """Record that the store has all its data of these chunks. With `forget_words`, Postgres deletes their words."""
     connection.execute(_SQL["note_vectors"], {"ids": list(ids), "forget_words": forget_words})
 
 
 def draft(pool: Pool, owner: UUID, epoch: int, drafts: Sequence[tuple[FileClaim, Sequence[UUID]]]) -> None:
-    """Note the chunks that the store gets before they have rows. Every vector needs one or the other.
+    """Record chunks that the store gets before they have rows. Every vector needs one or the other.
 
     Raises `LeaseLost` if `owner` lost one of the claims, or if the epoch moved on.
     """
@@ -132,9 +132,9 @@ def bury(
     kept: Iterable[UUID],
     new: Iterable[UUID],
 ) -> list[UUID]:
-    """Delete the rows of finished files, except those that are kept. Returns the ids that moved to the tombstones.
+    """Delete the rows of finished files that are neither kept nor rewritten. Returns the ids moved to the tombstones.
 
-    These are all that are not written anew. A failed file keeps its live chunks.
+    A failed file keeps its live chunks.
     """
     ids = {"kept": text_array(map(str, kept)), "new": text_array(map(str, new))}
     values: dict[str, object] = {"files": list(files), "failed": list(failed), **ids}
@@ -149,7 +149,7 @@ def move_kept(connection: Connection[Any], kept: Sequence[StagedChunk]) -> None:
 
 
 def give_words(connection: Connection[Any], lost: Sequence[StagedChunk]) -> None:
-    """Have Postgres find the words of live chunks until their vectors are written."""
+    """Index the words of live chunks in Postgres until their vectors are written."""
     if lost:
         _stage(connection, lost)
         connection.execute(_SQL["give_words"])
@@ -188,15 +188,15 @@ def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, 
 
 
 def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
-    """Note that the store confirmed the deletion of these vectors."""
+    """Record that the store confirmed the deletion of these vectors."""
     with pool.connection() as connection:
         connection.execute(_SQL["confirm_deleted"], {"ids": list(ids)})
 
 
 def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) -> list[ChunkTombstones]:
-    """Return vectors whose first delete was not confirmed, or whose second is due, from the longest-waiting index on.
+    """Return vectors whose first delete is unconfirmed, or whose second is due, from the longest-waiting index on.
 
-    At most `indexes` indexes of one store, and `each` vectors per index.
+    Returns at most `indexes` indexes of one store, and `each` vectors per index.
     """
     values = {"vector_store": vector_store, "indexes": indexes, "each": each, "longest": LONGEST_PAUSE}
     values |= {"late": LATE_WRITE, "patience": FIRST_DELETE}
@@ -207,7 +207,7 @@ def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) ->
 
 
 def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
-    """Forget vectors that were deleted twice."""
+    """Delete the tombstones of vectors that were deleted twice."""
     with pool.connection() as connection:
         connection.execute(_SQL["purge_tombstones"], {"ids": list(ids)})
 

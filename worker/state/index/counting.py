@@ -1,4 +1,4 @@
-"""The counts in a task's row: what its workers note, and now and then a count of all its files."""
+"""The counts in a task's row: increments from its workers, and now and then a full count of its files."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from psycopg.errors import LockNotAvailable
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: Tasks that one sweep counts, and the seconds after which it begins no further count.
+#: Maximum number of tasks that one sweep counts, and the seconds after which it begins no further count.
 MAX_COUNTED = 1000
 COUNT_SECONDS = 1.0
-#: If counting a task takes longer, the task is closed by its last count and what its workers noted since.
+#: Maximum time of a full count. A task that takes longer is closed by its last count plus its workers' increments.
 LONG_SECONDS = 0.5
 
 _SQL = load("index/counting")
 
 
 class IndexCounts(NamedTuple):
-    """What a search can find of an index.
+    """The searchable part of an index.
 
-    `found_files` are found by their words as they were listed. `held_files` have vanished, and their removal is held.
-    Of all chunks, those outside the token bounds are neither in `vector_chunks` nor in `vectors_due`. `is_open`: a task
-    works on the index, and the counts may be behind.
+    Words find `found_files` as they were listed. `held_files` have vanished, but their removal is held. Chunks outside
+    the token bounds count in neither `vector_chunks` nor `vectors_due`. `is_open`: a task works on the index, so the
+    counts may be behind.
     """
 
     found_files: int
@@ -41,7 +41,7 @@ class IndexCounts(NamedTuple):
 
     @property
     def vector_share(self) -> float:
-        """Of the chunks that get a vector, the share that has it."""
+        """The share of vectors written, of the chunks that get one."""
         if self.vectors_due == 0:
             return 0.0 if self.is_open and self.total_chunks == 0 else 1.0
         return self.vector_chunks / (self.vector_chunks + self.vectors_due)
@@ -68,18 +68,18 @@ def count(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
 
 
 def add_noted(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
-    """Add what workers noted to the rows of tasks."""
+    """Add the increments from workers to the rows of tasks."""
     connection.execute(_SQL["add_noted"], {"task_ids": list(task_ids)})
 
 
 def note_progress(pool: Pool, task_id: UUID) -> None:
-    """Bring a task's counts up to date, if they are due."""
+    """Update a task's counts, if they are due."""
     with pool.connection() as connection:
         bring_up_to_date(connection, task_id)
 
 
 def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
-    """Bring a task's counts up to date, if they are due and no other process does it."""
+    """Update a task's counts, if they are due and no other process does it."""
     if connection.execute(_SQL["due"], {"task_id": task_id}).fetchone() is not None:
         count(connection, [task_id])
     elif connection.execute(_SQL["lock_noted"], {"task_id": task_id}).fetchone() is not None:
@@ -87,7 +87,7 @@ def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
 
 
 def distrust(pool: Pool, file_ids: Sequence[UUID]) -> None:
-    """Have the open tasks of some files count all their files again: these changed, and nobody noted by how much.
+    """Have the open tasks of some files count all their files again, because the files changed by an unknown amount.
 
     In a transaction of its own, because a transaction that ends a task locks its row before its files.
     """
@@ -101,7 +101,7 @@ def distrust_index(connection: Connection[Any], index_id: UUID) -> None:
 
 
 def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
-    """Bring the counts of all due tasks up to date. Returns the number of tasks counted."""
+    """Update the counts of all due tasks. Returns the number of tasks counted."""
     with pool.connection() as connection:
         due = _ids(connection, "all_due", {"limit": limit, "seconds": COUNT_SECONDS})
         if due:
@@ -109,7 +109,7 @@ def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
                 with connection.transaction():
                     count(connection, due)
             except LockNotAvailable:
-                # what workers noted of one of them is locked: the others are counted
+                # one task's increments are locked, so count the others
                 _count_each(connection, due)
     with pool.connection() as connection:
         noted = _ids(connection, "lock_all_noted", {"limit": limit})

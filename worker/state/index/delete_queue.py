@@ -1,7 +1,7 @@
 """Rows of `search_index_upkeep`: the order in which indexes have vectors deleted.
 
 The longest-waiting index comes first. An index whose upkeep failed is delayed, for longer each time. An index with more
-to delete than fits a round goes to the end of the queue. So neither delays the others.
+to delete than fits a round moves to the end of the queue. So neither delays the others.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def _record(pool: Pool, query: str, values: dict[str, object]) -> None:
         with pool.connection() as connection:
             connection.execute(_SQL[query], values)
     except (psycopg.errors.ForeignKeyViolation, psycopg.errors.LockNotAvailable):
-        # another sweep purged the index meanwhile, or another transaction locks it
+        # another sweep has purged the index, or another transaction locks it
         return

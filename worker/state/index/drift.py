@@ -1,4 +1,4 @@
-"""What the rows say a namespace holds, and how they record that it holds something else."""
+"""Compares the expected contents of a namespace with its actual ones, and records the differences."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ from worker.tokens.languages import DEFAULT
 
 #: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was missed.
 OVERDUE = 2 * LATE_WRITE
-#: Interval at which the namespace of an idle index is compared, by a sample: as long as no task began over the index,
-#: between these two.
+#: Interval between sampled comparisons of an idle index's namespace: the time without a new task, within these bounds.
 CHECK_EVERY = timedelta(hours=1)
 CHECK_AT_LEAST_EVERY = timedelta(days=1)
 #: Minimum time between checks that searches without results request.
 CHECK_PAUSE = timedelta(minutes=1)
-#: Checks that one sweep starts.
+#: Maximum number of checks that one sweep starts.
 MAX_CHECKS = 20
 
 _INTERVALS = {"every": CHECK_EVERY, "longest": CHECK_AT_LEAST_EVERY}
 
 _SQL = load("index/drift")
 
-#: What the vector store should say about a chunk.
+#: The expected attributes of a chunk in the vector store.
 Attributes = dict[str, str | int | bool | None]
 
 
@@ -56,7 +55,7 @@ def indexes(pool: Pool, tool_id: UUID | None) -> list[UUID]:
 
 
 def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
-    """Return the next ids, in ascending order, of live chunks that the vector store should hold."""
+    """Return the next ids, in ascending order, of live chunks that the vector store should have."""
     with pool.connection() as connection:
         connection.execute(_SQL["prefer_order"])
         values = {"index_id": index_id, "after": after, "limit": limit}
@@ -64,12 +63,12 @@ def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list
 
 
 def still_live(pool: Pool, index_id: UUID, ids: Sequence[UUID], *, include_lost: bool) -> list[UUID]:
-    """Return those of `ids` that are live now; without `include_lost`, only those not yet marked as lost."""
+    """Return the ids that are live now; without `include_lost`, only those not yet marked as lost."""
     return _ids(pool, "still_live", {"index_id": index_id, "ids": list(ids), "include_lost": include_lost})
 
 
 def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
-    """Return those of `ids` that have neither a chunk row, live or not, nor a tombstone."""
+    """Return the ids that have neither a chunk row, live or not, nor a tombstone."""
     return _ids(pool, "unknown", {"index_id": index_id, "ids": list(ids)})
 
 
@@ -82,27 +81,27 @@ def rows(pool: Pool, index_id: UUID) -> ChunkCounts:
 
 
 def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
-    """Count the files whose row states a wrong number of live chunks, and the indexed files without live chunks."""
+    """Count the files whose row has a wrong number of live chunks, and the indexed files without live chunks."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_files"], {"index_id": index_id}).fetchone()
         return (row[0], row[1]) if row else (0, 0)
 
 
 def is_busy(pool: Pool, index_id: UUID) -> bool:
-    """Whether a task is open over the index."""
+    """Return whether the index has an open task."""
     with pool.connection() as connection:
         return _is_busy(connection, index_id)
 
 
 def mark_lost(pool: Pool, index_id: UUID, ids: Sequence[UUID], epoch: int | None) -> None:
-    """Note that these live chunks have no vector. Raises `LeaseLost` as `_hold` does."""
+    """Record that these live chunks have no vector. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
         _hold(connection, index_id, epoch)
         connection.execute(_SQL["mark_lost"], {"ids": list(ids)})
 
 
 def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
-    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_hold` does."""
+    """Give files with lost vectors to a task. Returns their number. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
         _hold(connection, index_id, epoch)
         taken = connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
@@ -112,7 +111,7 @@ def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
 
 
 def recount(pool: Pool, index_id: UUID) -> int:
-    """Correct wrong counts of an idle index, and have those files read again. Returns how many.
+    """Correct wrong counts of an idle index, and have those files read again. Returns their number.
 
     Raises `LeaseLost` as `_hold` does.
     """
@@ -123,7 +122,7 @@ def recount(pool: Pool, index_id: UUID) -> int:
 
 
 def bury_unfinished(pool: Pool, index_id: UUID) -> int:
-    """Move rows of an idle index that never became live to the tombstones. Returns how many.
+    """Move rows of an idle index that never became live to the tombstones. Returns their number.
 
     Raises `LeaseLost` as `_hold` does.
     """
@@ -145,9 +144,9 @@ def count_unpaid(pool: Pool, index_id: UUID, owner: VectorOwner) -> int:
 
 
 def start(pool: Pool, index_id: UUID) -> UUID | None:
-    """Start a task over what an idle index lost, for its oldest tool.
+    """Start a task that restores the lost data of an idle index, for its oldest tool.
 
-    Returns None if there is nothing to do, or the last run did not end well: the next one takes it up. The task does
+    Returns None if there is nothing to do, or if the last run did not end well: the next one takes it up. The task does
     not list the folder, and takes up neither changes nor failed files. No message is sent: the sweep sends it within
     seconds. Raises `LeaseLost` as `_hold` does.
     """
@@ -162,7 +161,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
 
 
 def read_expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Attributes]:
-    """Return what the store should say about those of `ids` that are live and whose files are idle."""
+    """Return the expected attributes in the store for the ids that are live and whose files are idle."""
     with autocommit(pool) as connection:
         return _expected(connection, index_id, ids)
 
@@ -176,9 +175,10 @@ def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) 
 def rewrite(
     pool: Pool, index_id: UUID, ids: Sequence[UUID]
 ) -> tuple[int, dict[UUID, Attributes], dict[UUID, Keywords]]:
-    """Return a generation, and what the store should hold under it for an idle index's chunks: attributes and words.
+    """Return a new generation, and the attributes and words that the store should have under it for these chunks.
 
-    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold` does.
+    The index must be idle. A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold`
+    does.
     """
     with pool.connection() as connection:
         _hold(connection, index_id, None)
@@ -195,20 +195,20 @@ def rewrite(
 
 
 def cursor(pool: Pool, index_id: UUID) -> UUID | None:
-    """Return where the last check of a namespace ended; None at its beginning."""
+    """Return the position where the last check of a namespace ended; None at its beginning."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["cursor"], {"index_id": index_id}).fetchone()
         return row[0] if row else None
 
 
 def note_compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
-    """Note that a namespace was compared now, up to an id; None: up to its end."""
+    """Record that a namespace was compared now, up to an id; None: up to its end."""
     with pool.connection() as connection:
         connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor, **_INTERVALS})
 
 
 def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
-    """Return idle indexes whose namespaces were not compared for long, or that a search asked about.
+    """Return idle indexes whose namespaces were not compared for long, or for which a search requested it.
 
     Marks them as compared.
     """
@@ -216,9 +216,9 @@ def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
 
 
 def request_comparison(pool: Pool, index_id: UUID) -> bool:
-    """Have the namespace compared at the next sweep, if it should hold something.
+    """Have the next sweep compare the namespace, if it should contain anything.
 
-    Returns False if that was done just now.
+    Returns False if it was compared just now.
     """
     with pool.connection() as connection:
         return bool(
@@ -227,7 +227,7 @@ def request_comparison(pool: Pool, index_id: UUID) -> bool:
 
 
 def any_embedded(pool: Pool, index_id: UUID) -> bool:
-    """Whether the store should hold a vector of the index: it is written before its chunk becomes live."""
+    """Return whether the store should have a vector of the index. It is written before its chunk becomes live."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_embedded"], {"index_id": index_id})
 

@@ -21,15 +21,15 @@ from worker.state.queries import load, text_array
 
 Vector = NDArray[np.float32]
 
-#: An entry is marked as used at most this often, so that most lookups do not write.
+#: Minimum time between two usage marks of an entry, so that most lookups do not write.
 TOUCH_INTERVAL = timedelta(days=1)
 #: Seconds for which paid vectors wait for Postgres. A fail-over takes less; Celery ends a task after more.
 OUTAGE_SECONDS = 180.0
-#: Less than another worker needs to take up the files once Postgres is back: it would pay again.
+#: Less than another worker needs to take up the files once Postgres is back, because it would pay again.
 OUTAGE_PAUSE_SECONDS = 0.2
-#: Time between two evictions. Each looks at all entries, which takes some 10 s for a million.
+#: Time between two evictions. Each reads all entries, which takes some 10 s for a million.
 EVICTION_INTERVAL = timedelta(minutes=10)
-#: Entries looked at, or deleted, in one transaction.
+#: Maximum number of entries read, or deleted, in one transaction.
 EVICTION_ROWS = 5000
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ _HASH = "sha256:"
 
 @dataclass(frozen=True, slots=True)
 class VectorOwner:
-    """The owner of vectors: they are never shared between projects or embedders."""
+    """The owner of vectors. Projects and embedders never share vectors."""
 
     project_id: str
     profile: EmbedderProfile
@@ -54,7 +54,7 @@ class VectorOwner:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """When a pass over the cache began, the last entry it looked at, the spare ones so far, and how many are to go."""
+    """The start and position of a pass over the cache, the spare entries found so far, and the excess to delete."""
 
     began: datetime
     used_at: datetime
@@ -81,7 +81,7 @@ def lookup(pool: Pool, owner: VectorOwner, hashes: Iterable[str]) -> dict[str, V
 def insert(pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector]) -> None:
     """Cache vectors by content hash, even after a lost lease: they are paid for.
 
-    Vectors of a project that is being deleted are not kept: its deletion waits for this insert, or this finds no tool.
+    Vectors of a project in deletion are not kept: its deletion waits for this insert, or the insert finds no tool.
     """
     if not vectors:
         return
@@ -95,7 +95,7 @@ def insert(pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector]) -> Non
 def keep(
     pool: Pool, owner: VectorOwner, vectors: Mapping[str, Vector], pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Cache vectors that were just paid for, as `insert` does. Waits for a Postgres that is away.
+    """Cache vectors that were just paid for, as `insert` does. Waits while Postgres is away.
 
     Raises `OperationalError` if it is away for longer than `OUTAGE_SECONDS`. Then the vectors are lost.
     """
@@ -125,13 +125,13 @@ def live_elsewhere(
 
 
 def eviction_due(pool: Pool, every: timedelta = EVICTION_INTERVAL) -> bool:
-    """Whether the last eviction is longer ago than `every`; if so, the caller must evict now."""
+    """Return whether the last eviction is longer ago than `every`; if so, the caller must evict now."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
 
 
 def evict(pool: Pool, *, spare: int, maximum: int, seconds: float) -> tuple[int, bool]:
-    """Enforce the limits, least recently used first. Returns the number of deleted entries, and whether more is to do.
+    """Enforce the limits, least recently used first. Returns the number of deleted entries, and whether more remain.
 
     `spare` limits the entries without a live chunk, `maximum` all entries. Vectors evicted above `maximum` can be read
     from the vector store as long as their chunk lives. Begins nothing after `seconds`.
@@ -153,7 +153,7 @@ def evict(pool: Pool, *, spare: int, maximum: int, seconds: float) -> tuple[int,
 
 
 def _evict_spare(pool: Pool, keep: int, until: float) -> tuple[int, bool]:
-    """Pass over the cache in short transactions: first to count what is spare, then to delete what is too much."""
+    """Scan the cache in short transactions: first to count spare entries, then to delete the excess."""
     evicted = 0
     while time.monotonic() < until:
         with pool.connection() as connection:
@@ -165,7 +165,7 @@ def _evict_spare(pool: Pool, keep: int, until: float) -> tuple[int, bool]:
 
 
 def _step(connection: Connection[Any], keep: int) -> tuple[int, bool]:
-    """Look at the next entries. Returns how many were deleted, and whether nothing is left to delete."""
+    """Examine the next entries. Returns the number of deleted ones, and whether nothing is left to delete."""
     at = connection.cursor(row_factory=class_row(_Pass)).execute(_SQL["hold_pass"]).fetchall()[0]
     rows = connection.execute(_SQL["probe"], {**asdict(at), "batch": EVICTION_ROWS}, binary=True).fetchall()
     spare = [row[:4] for row in rows if row[4]]
@@ -179,12 +179,12 @@ def _step(connection: Connection[Any], keep: int) -> tuple[int, bool]:
         counts = {"spare": at.spare + len(spare), "excess": at.excess - len(chosen)}
         connection.execute(_SQL["move_pass"], {**last, **counts})
         return len(chosen), False
-    # a pass that deletes ends when it has deleted enough, and one that counts says what the next one deletes
+    # a deleting pass ends once it has deleted the excess; a counting pass sets the excess for the next one
     excess = 0 if at.excess else max(at.spare + len(spare) - keep, 0)
     connection.execute(_SQL["end_pass"], {"excess": excess})
     return len(chosen), not excess
 
 
 def _joined(hashes: Iterable[str]) -> bytes:
-    """The bytes of content hashes, one after another: psycopg would inspect the items of a list one by one."""
+    """Return the bytes of content hashes, concatenated, because psycopg would inspect a list's items one by one."""
     return bytes.fromhex("".join(hashes).replace(_HASH, ""))
