@@ -126,14 +126,19 @@ def _halve(measure: Measure, places: CutPlaces, units: Offsets, stretch: Span) -
 
 
 def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
-    """The place with the smallest key in the middle half; of equal keys, the one nearest to the middle."""
+    """The place with the smallest key in the middle half; of equal keys, the one nearest to the middle.
+
+    All places within an edit are equally near: the one in their middle is taken.
+    """
     quarter = (units[high] - units[low]) // 4
     inner = units[low + 1 : high]
     first, last = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1
     if first >= last or keys[first:last].min() == NEVER:
         first, last = low + 1, high
     candidates = first + np.flatnonzero(keys[first:last] == keys[first:last].min())
-    return int(candidates[np.abs(units[candidates] * 2 - units[low] - units[high]).argmin()])
+    distances = np.abs(units[candidates] * 2 - units[low] - units[high])
+    nearest = candidates[distances == distances.min()]
+    return int(nearest[(len(nearest) - 1) // 2])
 
 
 def _by_force(measure: Measure, start: int, end: int) -> list[Span]:

@@ -1,7 +1,7 @@
 """Bytes that are written in lines of a fixed form, or one by one: hex dumps, uuencode, base85, arrays in code.
 
 Each has a form that no other text has: addresses that count the bytes of the line, a mark at each line, a prefix at
-each byte.
+each byte. Decimal numbers of bytes, and runs of any sign, are told from tables and code by how they are distributed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from worker.reading.edits import Edit
 
@@ -43,9 +46,17 @@ _BASE85 = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
 _OF_PATCH = rf"\nz{_BASE85}{{65}}"
 _PATCH = re.compile(rf"{_OF_PATCH}(?:{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
-_ARRAY = re.compile(rf"0x{_HEX}{{2}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0x{_HEX}{{2}}\b)+")
+_ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX]{_HEX}{{1,4}}\b)+")
+_DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
+#: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
+_DECIMAL = "-?[0-9]{1,3}"
+_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,\s{{0,60}}{_DECIMAL}(?![\w.]))+")
+_SOME_DECIMALS = re.compile(rf"(?:{_DECIMAL},\s{{0,20}}){{2}}")
 _ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
-_ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:[\"'\s+]{{0,60}}{_ONE_ESCAPED})+")
+#: Escapes with the signs between them that need none.
+_ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:(?:[^\\]|\\[^xu]){{0,60}}?{_ONE_ESCAPED})+")
+#: Share of escapes among the bytes.
+_MIN_ESCAPED = 0.4
 _CODE = re.compile(rf"\\(?:x|u00)({_HEX}{{2}})|\\([0-3][0-7]{{2}})|%({_HEX}{{2}})")
 #: Bytes in hex with one sign between them, also at the ends of lines, as dumps of keys and registries have, or blanks.
 _BY_SIGN = rf"{_HEX}{{2}}(?P<sign>[:,]){_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{6,}}"
@@ -55,6 +66,21 @@ _SEPARATED = re.compile(rf"\b(?:{_BY_SIGN}(?:{_BY_SAME})*|{_BY_BLANK}(?: ?\r?\n[
 _SOME_SEPARATED = re.compile(rf"(?:{_HEX}{{2}}[:, ]){{4}}")
 #: Bytes that the longest cut character has.
 _MAX_CUT = 3
+#: Values of bytes, and the least share that each quarter of them has among bytes of most files.
+_VALUES, _MIN_QUARTER = 256, 0.02
+#: Shares of steps down, and of steps up, that sorted tables lack, and of small steps, of which curves have more.
+_MIN_STEPS, _SMALL_STEP, _MAX_SMALL_STEPS = 0.1, 2, 0.6
+#: Signs of a long run, on one line or on several.
+_RUN = re.compile(r"(?<![!-~])[!-~]{60,}(?:\r?\n[!-~]{60,})*(?:\r?\n[!-~]{1,60}(?![^\s]))?")
+_MIN_RUN, _BLANKLESS = 512, 256
+#: Shares of capitals, small letters, digits and others among signs that follow each other by chance.
+_SHARES = {"A": (0.2, 0.4), "a": (0.2, 0.4), "0": (0.06, 0.2), ".": (0.15, 0.45)}
+_KINDS = bytes(
+    ord("A" if 65 <= n <= 90 else "a" if 97 <= n <= 122 else "0" if 48 <= n <= 57 else ".")  # noqa: PLR2004 - ASCII
+    for n in range(256)
+)
+#: Share of small letters behind another one, of which code has more, and the least distinct signs.
+_MAX_SMALL_PAIRS, _MIN_SIGNS = 0.15, 60
 #: Share of letters among the digits of hex; numbers have none.
 _MIN_HEX_LETTERS = 0.2
 #: Files that programmers of chips load: Intel's and Motorola's.
@@ -111,15 +137,63 @@ def _uuencoded(block: str) -> int:
 
 
 def _array(block: str) -> int:
-    return size if (size := block.count("0x")) >= _MIN_ARRAY else 0
+    """The bytes of an array of bytes, or of pairs of them that are not a table in order."""
+    if len(block) < _MIN_CHARS_OF_ARRAY:
+        return 0
+    digits = _DIGITS_OF_ARRAY.findall(block)
+    if len(digits) < _MIN_ARRAY:
+        return 0
+    numbers = np.array([int(each, 16) for each in digits])
+    if int(numbers.max()) < _VALUES:
+        return len(digits)
+    return 2 * len(digits) if _goes_up_and_down(numbers) else 0
+
+
+def _decimals(block: str) -> int:
+    """The bytes of an array of numbers that are distributed as those of files are."""
+    if len(block) < _MIN_CHARS_OF_ARRAY:
+        return 0
+    numbers = np.fromstring(block, dtype=np.int64, sep=",")
+    low, high = int(numbers.min()), int(numbers.max())
+    if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
+        return 0
+    quarters = np.bincount(numbers % _VALUES // (_VALUES // 4), minlength=4)
+    is_spread = int(quarters.min()) >= _MIN_QUARTER * len(numbers)
+    return len(numbers) if is_spread and _goes_up_and_down(numbers) else 0
+
+
+def _goes_up_and_down(numbers: NDArray[np.int64]) -> bool:
+    """Whether numbers follow each other neither in order nor as points of a curve."""
+    steps = np.diff(numbers)
+    steps = steps[steps != 0]
+    small = np.count_nonzero(np.abs(steps) <= _SMALL_STEP)
+    fewer = min(np.count_nonzero(steps < 0), np.count_nonzero(steps > 0))
+    return bool(fewer >= _MIN_STEPS * len(steps) and small <= _MAX_SMALL_STEPS * len(steps) and fewer)
 
 
 def _escaped(block: str) -> int:
-    """The bytes of escapes that are no text in UTF-8."""
+    """The bytes of escapes that are no text in UTF-8, and of the signs between them."""
     if len(block) < _MIN_CHARS_OF_ARRAY:
         return 0
     data = bytes(int(hexes or octal or percent, 8 if octal else 16) for hexes, octal, percent in _CODE.findall(block))
-    return len(data) if len(data) >= _MIN_ARRAY and not _is_text(data) else 0
+    between = len("".join(_CODE.sub("", block).split()))
+    size = len(data) + between
+    is_dense = len(data) >= max(_MIN_ARRAY // 2, _MIN_ESCAPED * size)
+    return size if size >= _MIN_ARRAY and is_dense and not _is_text(data) else 0
+
+
+def _random(block: str) -> int:
+    """The bytes of signs that follow each other by chance, as in base85 and passwords."""
+    signs = "".join(block.split()).encode()
+    if len(signs) < _MIN_RUN or len(set(signs)) < _MIN_SIGNS:
+        return 0
+    kinds = signs.translate(_KINDS)
+    is_mixed = all(
+        low * len(kinds) <= kinds.count(kind.encode()) <= high * len(kinds) for kind, (low, high) in _SHARES.items()
+    )
+    pairs = np.frombuffer(kinds, dtype=np.uint8) == ord("a")
+    small = np.count_nonzero(pairs[1:] & pairs[:-1])
+    return len(signs) * 4 // 5 if is_mixed and small <= _MAX_SMALL_PAIRS * len(signs) else 0
 
 
 def _is_text(data: bytes) -> bool:
@@ -140,9 +214,11 @@ _UUENCODE = _Form("uuencode", _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded)
 _OF_GIT = _Form("base85", _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67)
 _OF_ADOBE = _Form("base85", _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5)
 _OF_CHIPS = _Form("hex dump", _RECORDS, re.compile(_OF_RECORDS), lambda block: sum(map(str.isalnum, block)) // 2)
+_OF_CHANCE = _Form("random characters", _RUN, _RUN, _random)
 #: Arrays, with what some part of each has.
 _ARRAYS = {
-    re.compile("0x"): _Form("bytes", _ARRAY, _ARRAY, _array),
+    re.compile("0[xX]"): _Form("bytes", _ARRAY, _ARRAY, _array),
+    _SOME_DECIMALS: _Form("bytes", _DECIMALS, _DECIMALS, _decimals),
     re.compile(_ONE_ESCAPED): _Form("bytes", _ESCAPED, _ESCAPED, _escaped),
     _SOME_SEPARATED: _Form("bytes", _SEPARATED, _SEPARATED, _separated),
 }
@@ -176,7 +252,16 @@ def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
         found += (_UUENCODE, _OF_GIT, _OF_CHIPS)
     if "~" in lines:
         found.append(_OF_ADOBE)
+    if _may_have_run(lines):
+        found.append(_OF_CHANCE)
     return [*found, *(form for some, form in _ARRAYS.items() if _may_have_array(lines, some))]
+
+
+def _may_have_run(lines: str) -> bool:
+    """Whether a text has a part without blanks, of which at least one is within each long run."""
+    return any(
+        lines.find(" ", place, place + _BLANKLESS) < 0 for place in range(0, len(lines) - _BLANKLESS, _BLANKLESS)
+    )
 
 
 def _may_have_array(lines: str, some: re.Pattern[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import random
 from functools import partial
 from itertools import pairwise
@@ -169,6 +170,43 @@ BLOBS |= {
         "[hex dump, ",
     ),
 }
+BLOBS |= {
+    "numbers in JSON": ("json", json.dumps({"data": [*BYTES[:200_000]]}), "[[bytes, 200 kB]]"),
+    "numbers on lines": ("json", json.dumps({"data": [*BYTES[:20_000]]}, indent=4), "[bytes, 20 kB]"),
+    "numbers in code": ("js", f"const wasm = new Uint8Array([{','.join(map(str, BYTES[:8_000]))}]);", "[bytes, 8 kB]"),
+    "numbers in C": (
+        "c",
+        "unsigned char a[] = {\n" + wrapped(", ".join(f"{byte:3}" for byte in BYTES[:4_800]), 80, "  ") + "\n};\n",
+        "[bytes, 5 kB]",
+    ),
+    "numbers in Java": (
+        "java",
+        f"byte[] a = {{{', '.join(str(byte - byte // 128 * 256) for byte in BYTES[:4_000])}}};",
+        "{[bytes, 4 kB]};",
+    ),
+    "short hex": ("c", f"char a[] = {{{', '.join(map(hex, BYTES[:4_000]))}}};", "[bytes, 4 kB]"),
+    "capital 0X": ("c", f"char a[] = {{{','.join(f'0X{byte:02X}' for byte in BYTES[:4_000])}}};", "[bytes, 4 kB]"),
+    "pairs of bytes": (
+        "h",
+        "const uint16_t a[] PROGMEM = {\n"
+        + ",\n".join("  " + ", ".join(f"0x{BYTES[at + n]:02X}{BYTES[n]:02X}" for n in range(9)) for at in range(300))
+        + "};\n",
+        "[bytes, 5 kB]",
+    ),
+    "bytes of Python": ("py", f"DATA = {BYTES[:8_000]!r}\n", "[bytes, "),
+    "lines of bytes of Python": (
+        "py",
+        "DATA = (\n" + "".join(f"    {BYTES[at : at + 20]!r}\n" for at in range(0, 8_000, 20)) + ")\n",
+        "[bytes, ",
+    ),
+    "base85": ("py", f'DATA = b"{base64.b85encode(BYTES[:8_000]).decode()}"\n', "[random characters, 8 kB]"),
+    "base85 on lines": (
+        "py",
+        f'DATA = b"""\n{wrapped(base64.b85encode(BYTES[:8_000]).decode(), 74)}\n"""\n',
+        '"""\n[random characters, 8 kB]\n"""',
+    ),
+    "signs": ("json", json.dumps({"a": letters("".join(map(chr, range(33, 127))), 8_000)}), "[random characters, "),
+}
 UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
 NO_BLOBS = {
     "long words": "Rinderkennzeichnungsfleischetikettierungsüberwachungsaufgabenübertragungsgesetz " * 20,
@@ -217,6 +255,21 @@ NO_BLOBS = {
     "Chinese in escapes": "".join(f"\\x{byte:02x}" for byte in "\u5927\u718a\u732b".encode() * 400),
     "Chinese in octal": "".join(f"\\{byte:03o}" for byte in "\u5927\u718a\u732b".encode() * 400),
     "Chinese in an address": "".join(f"%{byte:02X}" for byte in "\u5927\u718a\u732b".encode() * 400),
+    "pulses": ", ".join(str(60 + byte // 2) for byte in BYTES[:6_000]),
+    "a table of sines": ", ".join(str(int(127 * math.sin(number / 300))) for number in range(6_000)),
+    "a table in order": ", ".join(str(number // 32) for number in range(8_000)),
+    "rows of a table": "\n".join(",".join(map(str, BYTES[at : at + 40])) for at in range(0, 8_000, 40)),
+    "colours": ", ".join(f"[{BYTES[at]}, {BYTES[at + 1]}, {BYTES[at + 2]}]" for at in range(3_000)),
+    "numbers with points": ",".join(f"{byte}.5" for byte in BYTES[:6_000]),
+    "large numbers": ",".join(str(3 * byte) for byte in BYTES[:6_000]),
+    "a table of letters": ", ".join(f"0x{number:04x}" for number in range(0x4E00, 0x5E00)),
+    "German in escapes": r"F\xfcr M\xfcnchen und K\xf6ln gilt: Stra\xdfen sind sch\xf6n, " * 200,
+    "control signs": r"\x02id\x03name\x02to\x03key" * 300,
+    "lines of addresses": "\n".join(
+        f"https://example.org/Shop/Item-{n}/A{n * 7919 % 10_007}?Utm_Source=Mail&ID={n}#Top" for n in range(200)
+    ),
+    "a source map": "AAAA,SAASA,EAAEC,GACX,OAAOA,CAAC;IACNF,GAAG,CAACG,KAAKC;" * 100,
+    "minified styles": ".aB-1{margin:0;color:#FFF}.C_d2>a:hover{background:url(/i.PNG)}" * 100,
     "words and numbers": "alpha1beta2gamma3delta4omega5" * 40,
     "letters only": "abcdefghij" * 100,
 }
@@ -247,6 +300,10 @@ def test_text_around_a_blob_is_cut_as_without_it() -> None:
     assert [piece for piece in chunks if "[base64, 400 kB, image/png]" in piece.embedded_text]
     for piece, following in pairwise(chunks):
         assert piece.end_line <= following.start_line
+
+
+def test_an_array_of_many_characters_has_few_chunks() -> None:
+    assert len(cut(json.dumps({"data": [*BYTES] * 2}), "a.json")) <= 8
 
 
 @pytest.mark.parametrize("size", [1_400_000, 3_000_000])
@@ -289,6 +346,13 @@ def test_characters_are_those_that_are_read() -> None:
         "a\\\n",
         "\n0000 00 00 00 00",
         "0x00 \n",
+        "1,",
+        "0x1,",
+        "-1, ",
+        "\\xff\\",
+        "\\xff" + "a" * 60,
+        "!aA0" * 150 + " ",
+        "!aA0" * 15 + "\n",
     ],
 )
 @pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])
