@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 
+from schemas.wording import amount
 from worker.app import BULK, FAST, MAX_SLICES, post_plan, send, send_plan
 from worker.state.index import files, messages, tasks, tool_actions
 from worker.state.index.tasks import ClosedTask, RunningTask
@@ -55,7 +56,9 @@ def wake(
 def send_index(task: RunningTask | None, queue: str, countdown: float | None = None) -> None:
     """Send a message to index a task's files, unless the task has ended."""
     if task is not None:
-        shown = f"{task.done_files} of {task.total_files} files done, tool {task.tool_id}, task {task.id}"
+        shown = (
+            f"{task.done_files} of {amount(task.total_files or 0, 'file')} done, tool {task.tool_id}, task {task.id}"
+        )
         send("foldex.index", task.id, queue=queue, shown=shown, countdown=countdown)
 
 

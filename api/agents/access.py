@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from api.agents.folders import BUCKET, DEFAULT_PROJECT, FolderPart, at, called, is_id, nearest, root_of
 from foldex_client import AsyncFoldex, FoldexError, NotFound, Tool
+from schemas.wording import amount
 
 #: Tools of one page of their list, the most that the service gives.
 PAGE = 1000
@@ -124,7 +125,7 @@ class ServiceAccess:
             return CallRefused(f"Several folders are indexed; say which one with `folder`: {listed}.")
         if found:
             ids = "; ".join(f"{tool.tool_id} ({root_of(tool, self.resolved) or tool.name})" for tool in found[:NAMED])
-            return CallRefused(f"{len(found)} folders are called {word!r}; name one by its id: {ids}.")
+            return CallRefused(f"{amount(len(found), 'folder')} are called {word!r}; name one by its id: {ids}.")
         return CallRefused(
             f"No indexed folder is called {word!r} or holds that path; choose one of these, or use index_folder: "
             f"{listed}."

@@ -28,6 +28,7 @@ from api.agents.tool import (
     told,
 )
 from foldex_client.models import Call, Note, Placed, Symbol, Use
+from schemas.wording import amount, noun
 
 #: Why calls were not followed, in words.
 _WHY = {"ambiguous": "by ambiguous names", "outside": "outside the folder", "depth": "at `depth`"}
@@ -203,8 +204,10 @@ async def impact(access: ServiceAccess, asked: ImpactArguments, _: Progress) -> 
 
 
 def _touched(part: str, lines: list[str], *, is_cut: bool) -> ResultEntry[TouchedPart]:
+    # "text" counts nothing
+    name = part if is_cut else noun(len(lines), part.removesuffix("s"), part)
     number = f"{len(lines)}{'+' * is_cut}"
-    return ResultEntry(part, f"{number} {part}:", TouchedPart(part=part, text="\n".join(lines), cut=is_cut))
+    return ResultEntry(part, f"{number} {name}:", TouchedPart(part=part, text="\n".join(lines), cut=is_cut))
 
 
 class FindReferencesArguments(CodeArguments):
@@ -296,7 +299,10 @@ async def callers(access: ServiceAccess, asked: CallersArguments, _: Progress) -
     found = [each for each in graph.items if each.file_path is None or place.holds(each.file_path)]
     said = details(graph.notes)
     if graph.definitions > 1:
-        said = [*said, f"{graph.definitions} definitions are called {asked.name!r}; `Class.{asked.name}` selects one."]
+        said = [
+            *said,
+            f"{amount(graph.definitions, 'definition')} are called {asked.name!r}; `Class.{asked.name}` selects one.",
+        ]
     stopped = Counter(each.stopped for each in found if each.stopped not in {None, "top_level"})
     if stopped:
         said.append(f"Not followed further: {', '.join(f'{number} {_WHY[why]}' for why, number in stopped.items())}.")

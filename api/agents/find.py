@@ -32,6 +32,7 @@ from api.agents.tool import (
 )
 from foldex_client.errors import Invalid
 from foldex_client.models import File, GrepAnswer, GrepHit
+from schemas.wording import amount, noun
 
 #: Lines that grep counts beyond those that it shows, and the most of the service.
 COUNTED_LINES, MAX_LINES = 2000, 10_000
@@ -148,7 +149,9 @@ def _measured(fit: FittedEntries[FileMatches], answer: GrepAnswer, files: int) -
     of_file = Counter(hit.file_path for hit in answer.hits)
     shown = sum(len(_MATCHED.findall(item.text)) if item.text else of_file[item.file] for item in fit.items)
     past = "+" * answer.truncated
-    return f"{shown} of {len(answer.hits)}{past} lines in {files}{past} file{'s' * (files != 1)}"
+    return (
+        f"{shown} of {len(answer.hits)}{past} {noun(len(answer.hits), 'line')} in {files}{past} {noun(files, 'file')}"
+    )
 
 
 def _lines(path: str, hits: list[GrepHit]) -> ResultEntry[FileMatches]:
@@ -207,7 +210,7 @@ async def read_file(access: ServiceAccess, asked: ReadFileArguments, _: Progress
     notes = ["This is the old text: an update of the file failed."] if same and same[0].stale else []
     if len(same) > 1:
         others = ", ".join(file.file_id for file in same[1 : 1 + SIMILAR_FILES])
-        notes.append(f"{len(same)} files have this path; read the others by their ids: {others}.")
+        notes.append(f"{amount(len(same), 'file')} have this path; read the others by their ids: {others}.")
     end = "\n".join(f"Note: {note}" for note in notes)
     text = shortened(found.text, asked.max_tokens - counted(end) - 60)
     is_cut = len(text) < len(found.text)
@@ -241,7 +244,7 @@ async def _same_path(access: ServiceAccess, place: FolderPart, path: str) -> lis
         return same or ends
     if ends:
         similar = ", ".join(file.file_path for file in ends[:SIMILAR_FILES])
-        raise CallRefused(f"{len(ends)} files end with {path!r}; give a whole path, such as {similar}.")
+        raise CallRefused(f"{amount(len(ends), 'file')} end with {path!r}; give a whole path, such as {similar}.")
     raise CallRefused(f"{name_of(place.tool)} has no file {path!r}; find its path with list_files or search.")
 
 

@@ -14,6 +14,7 @@ from api.agents.folders import root_of, target
 from api.agents.tool import AgentTool, FolderAnswer, FolderArguments, Progress, ToolArguments, ToolReply, told, warnings
 from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
 from foldex_client.calls import Until
+from schemas.wording import amount
 
 #: Tokens of a list of folders.
 LIST_TOKENS = 4000
@@ -70,7 +71,7 @@ async def list_folders(access: ServiceAccess, _: ListFoldersArguments, __: Progr
     are_several = len({tool.project_id for tool in tools}) > 1
     text, fit = told(
         [_folder(tool, with_project=are_several) for tool in tools],
-        f"{len(tools)} indexed folder{'s' * (len(tools) != 1)}.",
+        f"{amount(len(tools), 'indexed folder')}.",
         LIST_TOKENS,
         remedy="Name a folder by its path.",
         nothing="No folder is indexed yet; index one with index_folder.",
@@ -188,7 +189,7 @@ async def state(access: ServiceAccess, tool: Tool, now: Status) -> ToolReply:
     if has_tree:
         tree = await access.foldex.trees.status(tool)
         has_tree = tree.has_index
-        size = "" if tree.summary_nodes is None else f", {tree.summary_nodes} summaries"
+        size = "" if tree.summary_nodes is None else f", {amount(tree.summary_nodes, 'summary', 'summaries')}"
         notes.append(f"The summary tree is {tree.indexing_status}{size}.")
     counts = _counts(now)
     if now.eta_seconds is not None and now.searchable_at is None:
@@ -225,7 +226,10 @@ def _counts(now: Status) -> list[str]:
     """The counts of a status in words; none for a caller who may not read all files."""
     if now.total_files is None:
         return []
-    counts = [f"{now.indexed_files} of {now.total_files} files indexed", f"{now.total_chunks} chunks"]
+    counts = [
+        f"{now.indexed_files} of {amount(now.total_files, 'file')} indexed",
+        amount(now.total_chunks or 0, "chunk"),
+    ]
     if (now.searchable_files or 0) > (now.indexed_files or 0):
         counts[1:1] = [f"{now.searchable_files} searchable by words"]
     outcomes = (now.skipped_files, "skipped"), (now.failed_files, "failed")

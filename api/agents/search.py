@@ -29,6 +29,7 @@ from api.agents.tool import (
 )
 from foldex_client.errors import FilterMatchesNothing
 from foldex_client.models import Answer, Filters, Found, Hit
+from schemas.wording import amount, noun
 
 #: Hits of a query at most, those that were shown before included.
 MAX_HITS = 100
@@ -136,7 +137,8 @@ async def _search_all(access: ServiceAccess, asked: SearchArguments, places: Seq
         raise CallRefused("`fresh` and `tree` need one folder; name it with `folder`.")
     newest = sorted(places, key=lambda place: place.tool.created_at)[-MAX_FOLDERS:]
     left_out = len(places) - len(newest)
-    notes = [f"{left_out} older folders were left out; name them with `folder`."] if left_out else []
+    left = f"{amount(left_out, 'older folder')} {noun(left_out, 'was', 'were')} left out"
+    notes = [f"{left}; name {noun(left_out, 'it', 'them')} with `folder`."] if left_out else []
     try:
         answer = await search_several(
             access,

@@ -35,6 +35,7 @@ from api.agents.protocol_errors import refusing
 from api.agents.tool import AgentTool, Progress, ToolArguments
 from foldex_client import FoldexError, NotFound, Status
 from foldex_client.version import __version__
+from schemas.wording import noun
 
 INSTRUCTIONS = """Foldex searches indexed folders: documents and code. When to use which tool: search for questions \
 and ideas; grep for exact text; find_symbol for where a name is defined, find_references for where it is used, \
@@ -163,7 +164,8 @@ def _progress(context: Context) -> Progress:
         nonlocal last
         if now.progress is not None and now.progress > last:
             last = now.progress
-            message = f"{now.status}: {now.finished_files} of {now.total_files}{'+' if now.listing else ''} files"
+            total = f"{now.total_files}{'+' if now.listing else ''} {noun(now.total_files, 'file')}"
+            message = f"{now.status}: {now.finished_files} of {total}"
             await context.session.report_progress(now.progress, 1.0, message)
 
     return tell

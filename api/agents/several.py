@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from api.agents.access import CallRefused, ServiceAccess, as_it_is
 from api.agents.folders import FolderPart, root_of
 from foldex_client.models import AcrossAnswer, AcrossSearchOptions, Tool
+from schemas.wording import amount
 
 #: Folders that the service searches with one request.
 MAX_FOLDERS = 16
@@ -65,7 +66,7 @@ def several_footer(searched: Sequence[SearchedFolder], notes: Iterable[str]) -> 
     """The folders that were searched, the share of each that was searched, and the gaps of the answer."""
     counted = [part for part in searched if part.total_files is not None]
     each = ", ".join(f"{part.folder} {part.indexed_files} of {part.total_files}" for part in counted)
-    first = f"Searched {len(searched)} folders{'; files indexed: ' if counted else ''}{each}."
+    first = f"Searched {amount(len(searched), 'folder')}{'; files indexed: ' if counted else ''}{each}."
     return "\n".join([first, *(f"Note: {note}" for note in notes)])
 
 

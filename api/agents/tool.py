@@ -23,6 +23,7 @@ from api.agents.fitting import (
 from api.agents.folders import FolderPart
 from foldex_client import Status
 from foldex_client.models import Coverage, Note
+from schemas.wording import amount
 
 Arguments = TypeVar("Arguments", bound="ToolArguments")
 
@@ -125,7 +126,7 @@ def footer(place: FolderPart, coverage: Coverage | Status, notes: Iterable[str])
     """The folder, the share that was searched, and the gaps of the answer. No counts if some files may be hidden."""
     below = f" below {place.below}" if place.below else ""
     is_counted = coverage.total_files is not None
-    files = f": {coverage.indexed_files} of {coverage.total_files} files indexed" if is_counted else ""
+    files = f": {coverage.indexed_files} of {amount(coverage.total_files or 0, 'file')} indexed" if is_counted else ""
     return "\n".join([f"Searched {name_of(place.tool)}{below}{files}.", *(f"Note: {note}" for note in notes)])
 
 
@@ -172,7 +173,7 @@ def told(
     total = f"{len(entries)}{'+' if there_are_more else ''}"
     first = f"{more + 1}-{more + len(fit.items)}" if more else f"{len(fit.items)}"
     share = measure(fit) if measure and entries else f"{first} of {total}"
-    said = [f"Of {len(entries)} results, {more} were shown before."] if more and not left else []
+    said = [f"Of {amount(len(entries), 'result')}, {more} were shown before."] if more and not left else []
     if fit.is_partial:
         partly = ", the last in part" if fit.is_shortened else ""
         named = named_places(max_tokens)

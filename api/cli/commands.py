@@ -24,6 +24,7 @@ from api.cli.terminal.help_sections import HelpSections
 from api.cli.verbs import VERBS
 from api.stack.record import installation_home
 from schemas.release import RELEASE
+from schemas.wording import amount
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -203,7 +204,9 @@ def migrate(*, check: bool) -> None:
         with BoundedConnection.open(url, BRIEF) as connection:
             lacking = schema_version.missing(connection)
         if lacking:
-            click.echo(f"The database lacks {len(lacking)} migrations: {', '.join(lacking)}; run `foldex migrate`.")
+            click.echo(
+                f"The database lacks {amount(len(lacking), 'migration')}: {', '.join(lacking)}; run `foldex migrate`."
+            )
             sys.exit(NOTHING)
     else:
         run(url, lambda name, seconds: click.echo(f"Applied {name} in {seconds:.1f} s."))

@@ -18,10 +18,11 @@ from api.agents.folders import root_of
 from api.cli.service.connection import skip_the_program_of_httpx
 from api.cli.terminal import output
 from api.cli.terminal.flags import in_flags
-from api.cli.terminal.output import amount, clean, excluded
+from api.cli.terminal.output import clean, excluded
 from api.cli.terminal.progress import ProgressLine, duration
 from api.stack.embedded import RunningStack, stack
 from api.stack.record import ROOT
+from schemas.wording import amount
 from worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _report(client: Foldex, tool: Tool, now: Status) -> None:
     """Print what was indexed, and what was not and why."""
     click.echo(
         f"{amount(now.indexed_files or 0, 'file')} indexed in {amount(now.total_chunks or 0, 'chunk')} "
-        f"({now.embedded_chunks} embedded, {now.reused_chunks} reused, {now.tokens} tokens)"
+        f"({now.embedded_chunks} embedded, {now.reused_chunks} reused, {amount(now.tokens or 0, 'token')})"
     )
     counts = dict(now.ignored or {})
     not_obeyed = counts.pop("ignore_file_not_obeyed", 0)
@@ -148,7 +149,7 @@ def _report(client: Foldex, tool: Tool, now: Status) -> None:
             # a file's own message already names the remedy after its semicolon
             click.echo(f"    {clean(in_flags(message if ';' in message else f'{message} {remedy}'))}")
         if len(groups) > SHOWN_GROUPS:
-            click.echo(f"{len(groups) - SHOWN_GROUPS} more reasons: foldex files {tool.tool_id}")
+            click.echo(f"{amount(len(groups) - SHOWN_GROUPS, 'more reason')}: foldex files {tool.tool_id}")
 
 
 @dataclass

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
-from api.cli.terminal.output import noun
 from schemas.errors import LeaseLost, NotFound, StoreError
+from schemas.wording import amount, noun
 from worker.resources import Resources
 from worker.state.content import nodes
 from worker.state.index import drift, tools
@@ -19,18 +19,23 @@ from worker.upkeep.fsck import RepairResult
 
 #: A phrase for each kind of drift.
 PHRASES = {
-    "missing": "chunks without a vector",
-    "stray": "vectors without a chunk",
-    "misplaced": "vectors with wrong attributes",
-    "miscounted": "files with a wrong number of chunks",
-    "bare": "indexed files without chunks",
-    "unfinished": "chunks that never became live",
-    "overdue": "deletes overdue",
+    "missing": ("chunk without a vector", "chunks without a vector"),
+    "stray": ("vector without a chunk", "vectors without a chunk"),
+    "misplaced": ("vector with wrong attributes", "vectors with wrong attributes"),
+    "miscounted": ("file with a wrong number of chunks", "files with a wrong number of chunks"),
+    "bare": ("indexed file without chunks", "indexed files without chunks"),
+    "unfinished": ("chunk that never became live", "chunks that never became live"),
+    "overdue": ("delete overdue", "deletes overdue"),
 }
 #: The same for summaries.
-TREE_PHRASES = {"missing": "without a vector", "stray": "vectors without a summary"}
+TREE_PHRASES = {
+    "missing": ("without a vector", "without a vector"),
+    "stray": ("vector without a summary", "vectors without a summary"),
+}
 #: The same for access lists of nodes.
-LIST_PHRASES = {"misfiled": "with another access list than their folders say"}
+LIST_PHRASES = {
+    "misfiled": ("with another access list than its folders say", "with another access list than their folders say")
+}
 
 
 @dataclass(slots=True)
@@ -132,7 +137,7 @@ def lines(found: Finding) -> Iterator[str]:
     is_tree = found.what == "summaries"
     count = noun(found.live, "summary", "summaries") if is_tree else noun(found.live, found.what.removesuffix("s"))
     phrases = {"chunks": PHRASES, "summaries": TREE_PHRASES, "nodes": LIST_PHRASES}[found.what]
-    differences = [f"{number:,} {phrases[name]}" for name, number in found.drift.items()]
+    differences = [amount(number, *phrases[name]) for name, number in found.drift.items()]
     open_task = ["a task is open"] if found.busy else []
     yield f"{found.namespace}: {'; '.join([f'{found.live:,} {count}', *(differences or ['no drift']), *open_task])}"
     if found.repaired and is_tree:
@@ -145,14 +150,15 @@ def lines(found: Finding) -> Iterator[str]:
 
 def _repairs(mended: RepairResult) -> Iterator[str]:
     if mended.deleted:
-        yield f"deleted {mended.deleted:,} vectors"
+        yield f"deleted {amount(mended.deleted, 'vector')}"
     if mended.patched:
-        yield f"rewrote the attributes of {mended.patched:,} vectors"
+        yield f"rewrote the attributes of {amount(mended.patched, 'vector')}"
     if mended.buried:
-        yield f"deleted {mended.buried:,} unfinished chunks"
+        yield f"deleted {amount(mended.buried, 'unfinished chunk')}"
     if mended.recounted:
-        yield f"recounted {mended.recounted:,} files, which will be read again"
+        yield f"recounted {amount(mended.recounted, 'file')}, which will be read again"
     if mended.lost:
-        yield f"{mended.lost:,} vectors to be written again: at most {mended.texts:,} texts to be embedded"
+        texts = amount(mended.texts, "text")
+        yield f"{amount(mended.lost, 'vector')} to be written again: at most {texts} to be embedded"
     if mended.task_id:
         yield f"task {mended.task_id} finishes the repair"

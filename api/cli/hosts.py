@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from api.cli.check_outcome import CheckOutcome
 from schemas.errors import Invalid, IssuerUnavailable, SchemaBehind
+from schemas.wording import amount, noun
 
 if TYPE_CHECKING:
     from api.cli.service.connection import Connection
@@ -37,9 +38,9 @@ def of_service(service: Connection) -> Iterator[CheckOutcome]:
 def _summary(seen: Hosts) -> str:
     hosts = len({each.host for each in seen.processes})
     clock = max(abs(each.clock_seconds) for each in seen.processes)
-    return (
-        f"{len(seen.processes)} processes on {hosts} agree; their clocks differ from Postgres' by {clock:.1f} s or less"
-    )
+    count = len(seen.processes)
+    agree = f"{amount(count, 'process', 'processes')} on {hosts} {noun(count, 'agrees', 'agree')}"
+    return f"{agree}; clocks differ from Postgres' by {clock:.1f} s or less"
 
 
 def of_this_machine() -> Iterator[CheckOutcome]:
@@ -83,7 +84,7 @@ def issuer(settings: Settings) -> Iterator[CheckOutcome]:
     except IssuerUnavailable as error:
         yield CheckOutcome("OIDC_JWKS", False, f"{settings.oidc_jwks} cannot be read: {error.message}; correct it.")
     else:
-        yield CheckOutcome("OIDC_JWKS", True, f"{count} keys that check tokens of {settings.oidc_issuer}")
+        yield CheckOutcome("OIDC_JWKS", True, f"{amount(count, 'key')} for tokens of {settings.oidc_issuer}")
 
 
 def _registry(pool: Pool) -> Iterator[CheckOutcome]:

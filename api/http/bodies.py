@@ -22,6 +22,7 @@ from starlette.types import Scope
 from api.http import scopes
 from api.http.current_lists import CHECKED_WITHIN, WITHOUT_FILES, answers_by_current_lists
 from schemas.errors import BodiesBusy, Invalid, TooManyValues
+from schemas.wording import amount
 from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.machine.sharing.slots import Slots
 
@@ -175,9 +176,8 @@ def _check_faults(adapter: TypeAdapter[Any], value: Any) -> None:
         adapter.validate_python(value)
     except ValidationError as error:
         if error.error_count() > MAX_FAULTS:
-            raise Invalid(
-                f"The body has {error.error_count():,} fields or items that this call does not take; see /docs."
-            ) from None
+            count = amount(error.error_count(), "field or item", "fields or items")
+            raise Invalid(f"The body has {count} that this call does not take; see /docs.") from None
 
 
 class _ParsedRequest(Request):

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 
 from schemas.content.acl import MAX_PRINCIPALS, checked_principal
 from schemas.errors import Invalid
+from schemas.wording import amount
 
 HEADER = "Foldex-Principals"
 #: What may be around entries. `str.strip` would also take bytes of UTF-8, which are read as Latin-1.
@@ -27,7 +28,7 @@ def sent(headers: Headers) -> frozenset[str] | None:
         raise _refused("it was sent more than once; send one with all principals, separated by commas")
     entries = values[0].split(",") if values[0].strip(_BLANKS) else []
     if len(entries) > MAX_PRINCIPALS:
-        raise _refused(f"it has {len(entries):,} principals; send {MAX_PRINCIPALS:,} at most")
+        raise _refused(f"it has {amount(len(entries), 'principal')}; send {MAX_PRINCIPALS:,} at most")
     return frozenset(_decoded(number, entry.strip(_BLANKS)) for number, entry in enumerate(entries, 1))
 
 

@@ -24,6 +24,7 @@ from api.routes.tools import CONFIG_ERRORS, existing, status_as_seen, wanted_ind
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.status import Status
 from schemas.tool import Reindex, Tool, ToolConfig, ToolPatch
+from schemas.wording import amount
 from worker import app as queue
 from worker.resources import Resources
 from worker.state.index import statuses, tasks, tool_actions, tools
@@ -150,7 +151,7 @@ def _send_retry(started: tasks.RetryTask, tool_id: UUID) -> None:
     if started.listing:
         queue.send_plan(started.id, tool_id)
     else:
-        shown = f"{started.files} files again, tool {tool_id}, task {started.id}"
+        shown = f"{amount(started.files, 'file')} again, tool {tool_id}, task {started.id}"
         small = started.files <= tasks.SMALL_TASK
         queue.send("foldex.index", started.id, queue=queue.FAST if small else queue.BULK, shown=shown)
 

@@ -51,6 +51,7 @@ from api.search.text.snippets import AnyHit, grouped, with_neighbours, with_urls
 from api.search.text.visibility import visible_files
 from schemas.errors import FilterMatchesNothing, StoreUnavailable
 from schemas.queries.search import Answer, Hit, Query, Step
+from schemas.wording import noun
 from worker.resources import Resources
 from worker.state.search import found_chunks
 from worker.state.search.live_rows import FoundRows, live_rows
@@ -246,5 +247,7 @@ def _with_min_score(min_score: float | None, findings: Findings) -> Findings:
     if kept:
         return replace(findings, hits=kept)
     best = max(hit.score for hit in findings.hits)
-    detail = f"All {len(findings.hits)} hits score below min_score; the best has {best:g}."
+    count = len(findings.hits)
+    all_hits = noun(count, "The only hit scores", f"All {count} hits score")
+    detail = f"{all_hits} below min_score; the best has {best:g}."
     return replace(findings, hits=kept, report=findings.report + note("below_min_score", detail))

@@ -206,6 +206,24 @@ def test_parts_of_a_score_add_up_to_it(running: Service, new_page: NewPage, tool
     assert whole == pytest.approx(float(page.locator(".score").first.inner_text()))
 
 
+def test_no_score_is_shown_that_is_no_chance(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool)
+
+    def uncalibrated(route: Route) -> None:
+        answer = route.fetch()
+        text = re.sub(r'"calibrated": ?true', '"calibrated": false', answer.text())
+        route.fulfill(response=answer, body=text)
+
+    show(page, tool, "search?q=boil+water+tea+leaves")
+    expect(page.locator(".hit .score").first).to_be_visible()
+    page.route("**/query", uncalibrated)
+    show(page, tool, "search?q=boil+water+and+tea+leaves&least=0.9")
+    expect(page.get_by_text("so no hit is hidden")).to_be_visible()
+    expect(page.locator(".hit").first).to_be_visible()
+    expect(page.locator(".score")).to_have_count(0)
+    expect(page.get_by_text("Scores of these hits")).to_have_count(0)
+
+
 def test_an_older_answer_never_replaces_a_newer_one(running: Service, new_page: NewPage, tool: str) -> None:
     page = visit(running, new_page, tool, "search")
     held: list[Route] = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from docs.openapi import description
 from tests.browser.checks import dark_violations, overflow, violations
@@ -69,6 +70,8 @@ def test_one_question_asks_all_folders(running: Service, new_page: NewPage, fold
     expect(hits.filter(has_text="kitchen")).to_have_count(0)
     page.reload()
     expect(hits.filter(has_text="harbour").first).to_be_visible()
+    # the rank among all folders is no chance
+    expect(hits.locator(".score")).to_have_count(0)
     expect(hits.filter(has_text="kitchen")).to_have_count(0)
     # arrows walk from the question to the hits, and Enter opens one
     page.keyboard.press("Control+k")
@@ -226,6 +229,27 @@ def test_many_folders_are_searched_in_few_calls(
     made = page.evaluate(script, tools)
     assert len(made) == calls
     assert sum(len(each["tool_ids"]) for each in made) == tools - left
+
+
+def test_answers_are_merged_by_rank_where_scores_cannot_be_compared(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page)
+
+    def answer(route: Route) -> None:
+        asked = json.loads(route.request.post_data or "")["tool_ids"][0]
+        scores = (0.9, 0.8, 0.7) if asked == "t0" else (0.2, 0.1)
+        hits = [{"chunk_id": f"{asked} {rank}", "score": score} for rank, score in enumerate(scores)]
+        route.fulfill(json={"results": hits, "notes": [], "coverage": {}})
+
+    page.route("**/api/search", answer)
+    script = """async () => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { answerOf } = await import(`${base}views/across.js`);
+      const calls = ['t0', 't1'].map((id) => ({ project_id: 'p', tool_ids: [id] }));
+      return (await answerOf('q', calls)).results.map(({ chunk_id }) => chunk_id);
+    }"""
+    assert page.evaluate(script) == ["t0 0", "t1 0", "t0 1", "t1 1", "t0 2"]
 
 
 def test_the_page_of_a_hit_is_shown_with_its_passage(

@@ -24,7 +24,7 @@ from api.search.grep import fallback, translate, word_borders
 from api.search.grep.pattern import compiled_pattern
 from api.search.query import long_query
 from api.search.rank import boosts, definition_query
-from schemas import jsonc
+from schemas.content import jsonc
 from schemas.errors import FoldexError
 from schemas.queries.grep import Grep
 from tests.pumps import Pumps, grows_too_fast

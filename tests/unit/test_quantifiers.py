@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from api.search.rank import definition_query
-from schemas import jsonc
+from schemas.content import jsonc
 from worker.chunk import table
 from worker.ignore.patterns import Patterns
 from worker.parse.code import error_recovery as errors

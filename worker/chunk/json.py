@@ -8,8 +8,8 @@ from zlib import crc32
 
 import numpy as np
 
+from schemas.content.jsonc import comments, is_by_hand, plain
 from schemas.errors import NotFound
-from schemas.jsonc import comments, is_by_hand, plain
 from worker.chunk import lines
 from worker.chunk.content_defined import NEVER, CutPlaces, divide
 from worker.chunk.json_containers import JsonMembers, JsonStructure, scan

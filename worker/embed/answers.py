@@ -19,6 +19,7 @@ from schemas.errors import (
     EmbeddingUnreadable,
     Excess,
 )
+from schemas.wording import amount
 from worker.embed import Vectors, verdicts
 from worker.embed.retry import QUOTA_SECONDS, no_quota, trouble
 from worker.embed.verdicts import Kind
@@ -121,7 +122,7 @@ def _in_order(rows: Sequence[Row], count: int) -> list[Vectors | None]:
     if len(rows) == count and _is_in_place(indices):
         return [_cell(row) for row in rows]
     if len(rows) != count and not _tells_what_is_missing(indices, count):
-        amounts = f"{len(rows)} vector{'s' * (len(rows) != 1)} for {count} text{'s' * (count != 1)}"
+        amounts = f"{amount(len(rows), 'vector')} for {amount(count, 'text')}"
         smaller = ", or set a smaller EMBEDDING_BATCH_SIZE" * (count > 1)
         raise EmbeddingUnreadable(
             f"The provider returned {amounts}; check EMBEDDING_API_BASE{smaller}.", vectors=len(rows)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from schemas.wording import amount, noun
 from worker.hosts.presence import MAX_CLOCK_SECONDS, is_wrong
 from worker.machine.host import Host, plain
 from worker.state import hosts
@@ -48,7 +49,10 @@ def compare(processes: Sequence[HostProcess], settings: Settings) -> list[Findin
     found = [*_clocks(processes), *_releases(processes), *_settings(processes, settings), *_services(processes)]
     if len(found) > MAX_FINDINGS:
         more = len(found) - MAX_FINDINGS
-        found = [*found[:MAX_FINDINGS], Finding("hosts", f"{more} more differences between hosts are not shown.")]
+        found = [
+            *found[:MAX_FINDINGS],
+            Finding("hosts", f"{amount(more, 'more difference')} between hosts {noun(more, 'is', 'are')} not shown."),
+        ]
     return found
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from schemas.content.jsonc import strings
 from schemas.content.source import ChunkSettings
-from schemas.jsonc import strings
 from worker.parse.limits import too_large
 from worker.tokens.tokenizers import Offsets, Tokenizer
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import structlog
 
 from schemas.errors import RerankUnavailable
+from schemas.wording import amount
 from worker.embed.litellm import provider_text, silence_warnings, warm
 from worker.embed.rate_limit import no_check
 from worker.llm.thoughts import text_of, without_thoughts
@@ -156,7 +157,7 @@ def _scores_in_order(provider: Provider, answer: Any, count: int) -> list[float]
     log.debug("reranked", model=provider.model, documents=count, billed=(answer.meta or {}).get("billed_units"))
     scores = {row["index"]: row["relevance_score"] for row in answer.results}
     if len(answer.results) != count or scores.keys() != set(range(count)):
-        raise RerankUnavailable(f"{provider.model} did not return one score for each of {count} texts.")
+        raise RerankUnavailable(f"{provider.model} did not return one score for each of {amount(count, 'text')}.")
     if not all(map(math.isfinite, scores.values())):
         raise RerankUnavailable(f"{provider.model} returned scores that are not numbers.")
     return [scores[index] for index in range(count)]

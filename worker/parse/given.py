@@ -7,8 +7,8 @@ import json
 import re
 from collections.abc import Iterable
 
+from schemas.content.jsonc import is_by_hand, plain
 from schemas.errors import FileError, NotFound
-from schemas.jsonc import is_by_hand, plain
 from schemas.reason import Reason
 from worker.formats.secrets import is_secret, without_keys
 from worker.parse.data.json_pointer import span

@@ -20,6 +20,7 @@ from psycopg import Connection
 from schemas.content.document import text_hash
 from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from schemas.ids import ordered_id
+from schemas.wording import amount
 from worker.state.tree import build_rows, trees
 from worker.state.tree.build_rows import OpenCluster, PlannedCluster
 from worker.tree import clusters, vectors
@@ -105,8 +106,8 @@ def _check_leaves(run: TreeRun, count: int) -> None:
     config = run.build.config
     if clusters.needs_libraries(config.cluster_method) and count > config.max_leaves:
         raise TooManyLeaves(
-            f"The folder has {count:,} texts, and {config.cluster_method} clusters at most {config.max_leaves:,}; "
-            "set cluster_method to adjacent, or raise max_leaves."
+            f"The folder has {amount(count, 'text')}, and {config.cluster_method} clusters at most "
+            f"{config.max_leaves:,}; set cluster_method to adjacent, or raise max_leaves."
         )
 
 
@@ -279,8 +280,8 @@ def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
     failures = build_rows.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
     if failures >= MAX_FAILURES and summary.skip_reason not in HARMLESS:
         raise LlmFailed(
-            f"{failures} clusters in a row could not be summarised ({summary.skip_reason}); check the model and "
-            "summary_prompt, then build again."
+            f"{amount(failures, 'cluster')} in a row could not be summarised ({summary.skip_reason}); check the model "
+            "and summary_prompt, then build again."
         )
 
 

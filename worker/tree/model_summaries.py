@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from schemas.errors import LlmRefused, TooManyTokens
+from schemas.wording import amount
 from worker.embed.known_models import known_input_tokens
 from worker.llm.chat import Chat
 from worker.llm.text_windows import windows
@@ -55,7 +56,8 @@ class ProviderSummariser:
         """See `Summariser`."""
         if self.room is not None and tokens > self.room:
             raise TooManyTokens(
-                f"The build needs about {tokens:,} tokens, and max_tokens allows {self.room:,}; raise max_tokens."
+                f"The build needs about {amount(tokens, 'token')}, and max_tokens allows {self.room:,}; raise "
+                "max_tokens."
             )
 
     def summarise(self, texts: Sequence[str], check: Check) -> SummaryResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from schemas.errors import FoldexError
+from schemas.wording import amount
 from worker.app import TREES, crowded, send
 from worker.resources import Resources
 from worker.state.index.tools import TREE
@@ -34,7 +35,8 @@ def send_messages(pool: Pool) -> int:
         return 0
     messages = trees.messages(pool)
     for message in messages:
-        shown = f"{message.done} of {message.expected} summaries, index {message.index_id}, tree {message.id}"
+        done = f"{message.done} of {amount(message.expected, 'summary', 'summaries')}"
+        shown = f"{done}, index {message.index_id}, tree {message.id}"
         send("foldex.tree", message.id, queue=TREES, shown=shown)
     return len(messages)
 

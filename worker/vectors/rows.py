@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
+from schemas.wording import amount, noun
 from worker.tokens.keywords import phrase_tokens, query_tokens
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
@@ -55,8 +56,9 @@ def matrix(rows: Sequence[VectorRow], dimensions: int) -> NDArray[np.float32]:
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(squares) | (squares == 0)).tolist()
     if bad:
+        said = f"{amount(len(bad), 'vector')} {noun(len(bad), 'is', 'are')} zero, not finite, or not of {dimensions} "
         raise StoreRefused(
-            f"{len(bad)} vectors are zero, not finite, or not of {dimensions} dimensions; embed these texts again.",
+            f"{said}dimensions; embed {noun(len(bad), 'this text', 'these texts')} again.",
             ids=[rows[number].id for number in bad],
         )
     return vectors

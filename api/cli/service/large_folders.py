@@ -11,6 +11,7 @@ from api.agents.folders import BUCKET
 from api.cli.invocation import confirm, has_terminal
 from api.cli.service.connection import Connection
 from api.cli.terminal.output import clean, note
+from schemas.wording import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ def ask_about(service: Connection, word: str, place: str, estimate: Callable[[],
     found = estimate()
     if what is None and found.complete and found.total_files <= MAX_UNASKED_FILES:
         return
-    size = f"{found.total_files:,} files, {found.total_bytes / 1e9:.1f} GB"
+    size = f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e9:.1f} GB"
     listed = size if found.complete else f"more than {size}, and the listing goes on"
     about = clean(f"{word} is {what}" if what else f"{word} is large")
     confirm(

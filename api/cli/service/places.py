@@ -15,6 +15,7 @@ from api.cli.service.tool_lookup import check_before_start, covering, path_of, t
 from api.cli.terminal import output
 from api.cli.terminal.progress import going_on, wait
 from api.stack.record import has_run
+from schemas.wording import amount, noun
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -106,10 +107,11 @@ def _below_or_all(service: Connection, path: str, *, is_named: bool) -> list[Too
     roots = _outermost({root: tool for root, tool in folders.items() if is_above(place, root)})
     below = [folders[root] for root in roots]
     if below:
-        output.note(f"{place} is not indexed, but {output.amount(len(below), 'folder')} below it: searching there.")
+        output.note(f"{place} is not indexed, but {amount(len(below), 'folder')} below it: searching there.")
     elif folders and not is_named:
         below = [*folders.values()]
-        output.note(f"{place} is not indexed (`foldex index .`): searching all {output.amount(len(below), 'folder')}.")
+        all_folders = noun(len(below), "the only folder", f"all {len(below)} folders")
+        output.note(f"{place} is not indexed (`foldex index .`): searching {all_folders}.")
     return below
 
 

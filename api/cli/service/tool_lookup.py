@@ -12,6 +12,7 @@ from api.agents.folders import BUCKET, FolderPart, at, called, is_id, is_name, n
 from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.stack.record import has_run
+from schemas.wording import amount
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -127,5 +128,5 @@ def _as_kept(path: str) -> str:
 def _only(found: list[Tool], word: str) -> Tool:
     if len(found) > 1:
         ids = ", ".join(tool.tool_id for tool in found)
-        raise VerbFailed(f"{len(found)} tools are called {word!r}; name one by its id: {ids}.")
+        raise VerbFailed(f"{amount(len(found), 'tool')} are called {word!r}; name one by its id: {ids}.")
     return found[0]

@@ -14,6 +14,7 @@ import click
 
 from api.agents.folders import BUCKET, root_of
 from api.cli.terminal.flags import in_flags
+from schemas.wording import amount
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -234,7 +235,8 @@ def estimate(found: Estimate) -> None:
     tokens, requests = found.tokens, found.requests
     click.echo(f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e6:.1f} MB")
     click.echo(
-        f"{tokens.expected:.0f} tokens ({tokens.low:.0f} to {tokens.high:.0f}) in {requests.expected:.0f} requests"
+        f"{amount(round(tokens.expected), 'token')} ({tokens.low:,.0f} to {tokens.high:,.0f}) in "
+        f"{amount(round(requests.expected), 'request')}"
     )
     cost = (
         "unknown"
@@ -243,10 +245,8 @@ def estimate(found: Estimate) -> None:
     )
     click.echo(f"Cost with {clean(found.model)}: {cost}")
     for granularity, cut in found.by_granularity.items():
-        megabytes = cut.vector_bytes.expected / 1e6
-        click.echo(
-            f"    with granularity {granularity}: {cut.chunks.expected:.0f} chunks, {megabytes:.1f} MB of vectors"
-        )
+        chunks, megabytes = amount(round(cut.chunks.expected), "chunk"), cut.vector_bytes.expected / 1e6
+        click.echo(f"    with granularity {granularity}: {chunks}, {megabytes:.1f} MB of vectors")
     for rule, count in found.ignored.items():
         click.echo(f"    left out: {clean(excluded(rule, count))}")
     for reason, count in found.skipped.items():
@@ -281,7 +281,7 @@ def model(found: ModelInfo) -> None:
     if found.dimensions is not None:
         parts.append(f"{found.dimensions} dimensions")
     if found.max_input_tokens is not None:
-        parts.append(f"{found.max_input_tokens} tokens a text")
+        parts.append(f"{amount(found.max_input_tokens, 'token')} a text")
     if found.input_price is not None:
         parts.append(f"${found.input_price:g} per million tokens")
     if found.check is not None:
@@ -298,16 +298,6 @@ def status(tool: Tool, now: Status) -> None:
     for text in (now.error, now.warning):
         if text:
             click.echo(f"    {clean(in_flags(text))}")
-
-
-def noun(count: int, one: str, many: str = "") -> str:
-    """The word for a number of things; the plural of most words has an s."""
-    return one if count == 1 else many or f"{one}s"
-
-
-def amount(count: int, one: str, many: str = "") -> str:
-    """A number of things in words."""
-    return f"{count} {noun(count, one, many)}"
 
 
 def excluded(rule: str, count: int) -> str:

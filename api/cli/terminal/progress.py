@@ -15,6 +15,7 @@ import click
 from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.terminal.output import clean, note
+from schemas.wording import noun
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -58,7 +59,7 @@ class ProgressLine:
         self._first = chunks if self._first is None else self._first
         rate = f"{(chunks - self._first) / max(0.2, time.monotonic() - self._began):.0f} chunks/s"
         more = "+" if now.listing else ""
-        files = f"{now.finished_files}/{now.total_files}{more} files"
+        files = f"{now.finished_files}/{now.total_files}{more} {noun(now.total_files, 'file')}"
         size = f"{(now.done_bytes or 0) / 1e6:.1f}/{(now.total_bytes or 0) / 1e6:.1f}{more} MB"
         words_progress = now.words_progress or 0.0
         words_left, left = _left(now.words_eta_seconds), _left(now.eta_seconds)

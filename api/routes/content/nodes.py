@@ -30,6 +30,7 @@ from schemas.errors import (
 )
 from schemas.ids import NewId
 from schemas.tool import Listing
+from schemas.wording import indefinite
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
 from worker.state.content.nodes import StoredContent
@@ -160,7 +161,7 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> Sto
         text = _checked_json(value)
         return StoredContent(json=text, size=len(text.encode()))
     if not isinstance(value, str | None):
-        raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
+        raise Invalid(f"The content of {indefinite(type_)} node must be a string; only json nodes accept other values.")
     try:
         data = (value or "").encode()
     except UnicodeEncodeError as error:

@@ -24,6 +24,7 @@ from api.search.rank.fusion import by_score, shared_ranks
 from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.queries.search import Filters
+from schemas.wording import amount
 from worker.embed.models import legibility, unrelated_cosine
 from worker.state.index import drift
 from worker.state.index.tools import Index
@@ -331,7 +332,7 @@ def _run_in_store(
             if kind == "vector":
                 rankings[-1] = _with_model(search, rankings[-1])
     return LegResults(
-        [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), f"{len(legs)} legs")
+        [*rankings, *of_phrases], search.step("store", started, sum(map(len, results)), amount(len(legs), "leg"))
     )
 
 

@@ -11,6 +11,7 @@ from api.http.sight import SeenIndex
 from api.search.query.index_search import IndexSearch
 from api.search.text.visibility import are_counted
 from schemas.queries.search import Coverage, Mode, Note, Query
+from schemas.wording import amount, noun
 from worker.resources import Resources
 from worker.state.index import counting
 from worker.state.index.counting import IndexCounts
@@ -28,10 +29,12 @@ class Covered(NamedTuple):
     def notes(self) -> list[Note]:
         """Notes on the files that have vanished, and on vectors that are still to come."""
         notes = []
-        if self.counts.held_files and self.whole:
+        held = self.counts.held_files
+        if held and self.whole:
+            have, stay, they, were = noun(held, "has stays it was", "have stay they were").split()
             detail = (
-                f"{self.counts.held_files} files have vanished from the folder and stay searchable; their hits are "
-                'stale. Check the folder, and reindex with {"allow_removals": true} if they were removed on purpose.'
+                f"{amount(held, 'file')} {have} vanished from the folder and {stay} searchable, marked as stale. Check "
+                f'the folder, and reindex with {{"allow_removals": true}} if {they} {were} removed on purpose.'
             )
             notes.append(Note(code="removals_held", detail=detail))
         if self.counts.vectors_due and self.mode != "keyword":

@@ -13,6 +13,7 @@ from api.search.query.index_search import Findings, IndexSearch, SearchReport, n
 from api.search.text.visibility import are_counted
 from schemas.errors import ProjectBusy, ServerBusy
 from schemas.queries.search import Hit
+from schemas.wording import amount, noun
 from worker.state.index import counting
 from worker.state.search import file_texts, found_chunks
 
@@ -41,7 +42,11 @@ def search_waiting_files(search: IndexSearch) -> WaitingLines:
         return WaitingLines()
     indexed, total, *_ = counting.counts(pool, index.id)
     is_counted = are_counted(pool, index)
-    said = f"{indexed} of {total} files are indexed so far" if is_counted else "Not all files are indexed yet"
+    said = (
+        f"{indexed} of {amount(total, 'file')} {noun(total, 'is', 'are')} indexed so far"
+        if is_counted
+        else "Not all files are indexed yet"
+    )
     has_words = found_chunks.any_live(pool, index.id, search.only)
     found = _found(search, has_words=has_words) if search.request.mode != "vector" or not has_words else None
     if found is None:

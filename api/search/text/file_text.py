@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from schemas.errors import Invalid, NotFound
 from schemas.tool import FileText
+from schemas.wording import amount
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.texts import value_span
 from worker.state.index.file_lookup import LiveFile
@@ -62,7 +63,7 @@ def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileT
     if not rows:
         count = snippets.line_count(pool, file.id)
         raise (
-            NotFound(f"{file.path} has {count} lines; request lines up to that number.")
+            NotFound(f"{file.path} has {amount(count, 'line')}; request lines up to that number.")
             if count
             else _without_text(file)
         )

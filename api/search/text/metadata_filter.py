@@ -30,6 +30,7 @@ from schemas.queries.metadata import (
     MetadataView,
 )
 from schemas.queries.search import Hit
+from schemas.wording import indefinite
 from worker.state.pool import Pool
 from worker.state.search import metadata
 from worker.state.search.metadata import Held, MetadataState
@@ -212,13 +213,15 @@ def _operator(key: str, operator: str, operand: Any, kind: MetadataKind) -> Call
         return lambda value: (value is not None) == operand
     if operator in COMPARISONS:
         if kind not in _ORDERED:
-            raise Invalid(f"`{operator}` compares numbers and times, and metadata key {key!r} is a {kind}; use `any`.")
+            raise Invalid(
+                f"`{operator}` compares numbers and times, and metadata key {key!r} is {indefinite(kind)}; use `any`."
+            )
         compare, bound = _COMPARE[operator], _bound(key, operand, kind)
         return lambda value: value is not None and compare(value, bound)
     wanted = {_wanted(key, each, kind) for each in operand}
     if operator == "all":
         if kind != "strings":
-            raise Invalid(f"`all` is for lists of strings, and metadata key {key!r} is a {kind}; use `any`.")
+            raise Invalid(f"`all` is for lists of strings, and metadata key {key!r} is {indefinite(kind)}; use `any`.")
         return lambda value: value is not None and wanted <= _members(value)
     if operator == "not":
         return lambda value: value is None or wanted.isdisjoint(_members(value))
@@ -237,7 +240,9 @@ def _bound(key: str, value: object, kind: MetadataKind) -> Typed:
 def _wanted(key: str, value: object, kind: MetadataKind) -> Typed:
     found = typed(value, "string" if kind == "strings" else kind)
     if found is None:
-        raise Invalid(f"The metadata key {key!r} is a {kind}, so its filter needs {_WANTED[kind]}, not {value!r:.100}.")
+        raise Invalid(
+            f"The metadata key {key!r} is {indefinite(kind)}, so its filter needs {_WANTED[kind]}, not {value!r:.100}."
+        )
     return found
 
 

@@ -234,7 +234,7 @@ def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
     for each, is_found in zip(filtered, (True, True, False), strict=True):
         assert [note["code"] for note in each["notes"]] == ["not_indexed_yet"]
         assert [hit["file_path"] for hit in each["results"]] == ["a.md"] * is_found
-        assert "0 of 1 files" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
+        assert "0 of 1 file is" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
     assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
     assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)
     running.wait(made)

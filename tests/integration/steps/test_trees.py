@@ -397,7 +397,7 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     assert told is not None
     assert mended is not None
     assert (told.ok, told.drift, told.repaired) == (False, {"missing": 1, "stray": 1}, None)
-    assert "1 without a vector; 1 vectors without a summary" in next(fsck.lines(told))
+    assert "1 without a vector; 1 vector without a summary" in next(fsck.lines(told))
     assert (mended.ok, mended.repaired) == (True, RepairResult(deleted=1, lost=1))
     assert forest.build() == []
     again = tree_fsck.inspect(resources.pool, store, index)

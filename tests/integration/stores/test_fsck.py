@@ -160,7 +160,7 @@ def test_a_lost_text_that_is_too_long_for_the_model_by_now_is_cut(ground: Ground
     ground.provider.reset()
     ground.provider.limits = Limits(most_tokens=32)
     code, out = ground.command(tool, "--repair")
-    assert (code, "1 vectors to be written again" in out) == (0, True), out
+    assert (code, "1 vector to be written again" in out) == (0, True), out
     status = ground.settle(tool, index)
     assert (status["indexed_files"], status["failed_files"]) == (1, 0)
     assert "chunk_size" in status["warning"]

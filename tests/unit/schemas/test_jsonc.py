@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from schemas.content.jsonc import comments, is_by_hand, plain
 from schemas.content.source import ChunkSettings
-from schemas.jsonc import comments, is_by_hand, plain
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits
 from worker.chunk import chunk

@@ -10,8 +10,8 @@ import json
 import re
 
 from schemas.content.document import Document
+from schemas.content.jsonc import plain
 from schemas.errors import FileError
-from schemas.jsonc import plain
 from schemas.reason import Reason
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits

@@ -10,6 +10,7 @@ from itertools import chain
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.reason import Reason
+from schemas.wording import amount, noun
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.ocr.pictures import with_pictures
@@ -31,7 +32,9 @@ def read(data: bytes, limits: Limits) -> Document:
     text = joined(_sections(messages, limits, failures), limits)
     if failures and not text:
         raise failures[0]
-    note = f"{len(failures)} messages cannot be read; export them again to find them." if failures else ""
+    count = len(failures)
+    them = noun(count, "it", "them")
+    note = f"{amount(count, 'message')} cannot be read; export {them} again to find {them}." if failures else ""
     document = Document(text, "mbox", markup="markdown", note=note)
     return with_pictures(document, chain.from_iterable(map(email.pictures, messages)), limits)
 

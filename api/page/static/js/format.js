@@ -7,7 +7,7 @@ export const number = (value) => (value === null || value === undefined ? "–" 
 export const compact = (value) => (value === null || value === undefined ? "–" : short.format(value));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
 export const time = (text) => (text ? days.format(new Date(text)) : "–");
-export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+export const plural = (count, one, many = `${one}s`, written = number) => `${written(count)} ${count === 1 ? one : many}`;
 
 export function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];

@@ -1,7 +1,7 @@
 // What a task does, in numbers: speed, tokens and money. Shared by the views of one tool, all tools and the workers.
 import { html, useRef } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
-import { compact, dollars, duration, number, percent } from "./format.js";
+import { compact, dollars, duration, number, percent, plural } from "./format.js";
 import { useData } from "./hooks.js";
 import { Bar } from "./parts.js";
 
@@ -70,8 +70,8 @@ function usePace(status) {
   const seconds = first ? (now.at - first.at) / 1000 : 0;
   if (seconds < 2) return "";
   const [files, chunks] = [(now.files - first.files) / seconds, (now.chunks - first.chunks) / seconds];
-  if (files > 0) return `${compact(files)} files a second`;
-  return chunks > 0 ? `${compact(chunks)} chunks a second` : "";
+  if (files > 0) return `${plural(files, "file", "files", compact)} a second`;
+  return chunks > 0 ? `${plural(chunks, "chunk", "chunks", compact)} a second` : "";
 }
 
 // The facts of a task, for Facts.

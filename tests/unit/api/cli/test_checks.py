@@ -69,9 +69,7 @@ def test_keys_of_an_issuer_are_read(tmp_path: Path) -> None:
     with issuing() as provider:
         given = {"oidc_issuer": provider.url, "oidc_audience": "a", "oidc_jwks": provider.jwks}
         settings = Settings(foldex_home=tmp_path, **given)
-        assert list(issuer(settings)) == [
-            CheckOutcome("OIDC_JWKS", True, f"3 keys that check tokens of {provider.url}")
-        ]
+        assert list(issuer(settings)) == [CheckOutcome("OIDC_JWKS", True, f"3 keys for tokens of {provider.url}")]
         provider.instead = (500, b"")
         [found] = issuer(settings)
         assert (found.is_well, found.detail) == (False, f"{provider.jwks} cannot be read: it answers 500; correct it.")

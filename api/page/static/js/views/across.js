@@ -24,18 +24,21 @@ export function callsOf(tools) {
   return calls.slice(0, MAX_CALLS);
 }
 
-async function answerOf(q, calls, signal) {
+export async function answerOf(q, calls, signal) {
   const began = performance.now();
   const answers = await Promise.all(calls.map((body) => call("POST", "api/search", { body: { ...body, query: q, top_k: TOP_K }, signal })));
   const sum = (name) => answers.reduce((total, { coverage }) => total == null || coverage[name] == null ? null : total + coverage[name], 0);
   return {
     query: q,
-    results: answers.flatMap(({ results }) => results).sort((one, other) => other.score - one.score).slice(0, TOP_K),
+    results: byRank(answers.map(({ results }) => results)).slice(0, TOP_K),
     notes: answers.flatMap(({ notes }) => notes),
     coverage: { indexed_files: sum("indexed_files"), total_files: sum("total_files") },
     took_ms: performance.now() - began,
   };
 }
+
+// Scores of several answers cannot be compared: first the best hit of each, then the second.
+const byRank = (lists) => lists.flatMap((hits) => hits.map((hit, rank) => ({ hit, rank }))).sort((one, other) => one.rank - other.rank).map(({ hit }) => hit);
 
 export function AcrossAnswer({ q, tools, query }) {
   const calls = callsOf(tools);

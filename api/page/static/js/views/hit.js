@@ -13,8 +13,9 @@ const MORE_CHUNKS = 2;
 // In a document with pages, a reader looks for the page: its lines are those of the text that was read.
 const BY_PAGE = (hit) => Boolean(hit.page);
 
-// `folder` names the folder in a list of hits of several. `root` is its path on the service's machine.
-export function Hit({ toolId, hit, words, q, folder, root }) {
+// `folder` names the folder in a list of hits of several. `root` is its path on the service's machine. The score is shown
+// where `isCalibrated` says that it is a chance.
+export function Hit({ toolId, hit, words, q, folder, root, isCalibrated }) {
   const [around, setAround] = useState({ before: [], after: [] });
   const [isWhole, setWhole] = useState(false);
   const more = useAction(async () => {
@@ -32,7 +33,7 @@ export function Hit({ toolId, hit, words, q, folder, root }) {
         : html`<span class="mono path">${hit.file_path}</span>`}
       ${folder && html`<span class="kind">${folder}</span>`}
       ${hit.stale && html`<span class="state state-cancelled" title="A newer version of the file is not indexed.">stale</span>`}
-      <span class="score" title="Score, from 0 to 1">${hit.score.toFixed(3)}</span>
+      ${isCalibrated && html`<span class="score" title="Score, from 0 to 1">${hit.score.toFixed(3)}</span>`}
     </div>
     ${facts.length > 0 && html`<p class="quiet facts-line">${facts.join(" · ")}</p>`}
     ${hit.raptor_summary_preview && html`<p class="quiet">From the summary: ${hit.raptor_summary_preview} …</p>`}

@@ -83,7 +83,7 @@ export function FolderMap({ toolId, route, status }) {
       <a href=${where("")} aria-current=${at ? undefined : "true"}>Whole folder</a>
       ${steps.map((name, place) => html` / <a href=${where(steps.slice(0, place + 1).join("/"))} aria-current=${place === steps.length - 1 ? "true" : undefined}>${name}</a>`)}
     </nav>
-    ${data.isCut && html`<p class="note" role="note">The map shows the first ${number(data.files.length)} files by path.</p>`}
+    ${data.isCut && html`<p class="note" role="note">The map shows the first ${plural(data.files.length, "file")} by path.</p>`}
     ${all.length ? html`<${Picture} files=${data.files} cells=${shown} linkOf=${linkOf} />
       <p class="legend quiet">${OUTCOMES.map(([name, text]) => html`<span key=${name}><span class=${`swatch cell-${name}`}></span> ${text} </span>`)}</p>
       <${Table} cells=${all} linkOf=${linkOf} />` : html`<${Empty} title="No file here"><p>Nothing was listed in this folder.</p><//>`}`;

@@ -1,6 +1,6 @@
 // Links into files, and sentences that several views say about an answer.
 import { html } from "../../vendor/preact-htm.js";
-import { number } from "../format.js";
+import { number, plural } from "../format.js";
 import { sentenceOf } from "../messages.js";
 import { href } from "../router.js";
 import { editor } from "../session.js";
@@ -40,7 +40,7 @@ export function Notes({ answer, toolId }) {
   const { notes = [], coverage } = answer;
   const isPartial = coverage && coverage.total_files != null && coverage.indexed_files < coverage.total_files;
   if (!notes.length && !isPartial) return null;
-  const counts = coverage && `${number(coverage.indexed_files)} of ${number(coverage.total_files)} files searched`;
+  const counts = coverage && `${number(coverage.indexed_files)} of ${plural(coverage.total_files, "file")} searched`;
   return html`<div class="said quiet" role="note">
     ${isPartial && html`<p>${toolId ? html`<a href=${href("tools", toolId, "files", { status: "skipped" })} title="Why the others are not indexed">${counts}</a>` : counts}</p>`}
     ${notes.map((note) => html`<p key=${note.code}>${sentenceOf(note)}</p>`)}

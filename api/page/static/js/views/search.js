@@ -157,20 +157,21 @@ function Answer({ tool, toolId, answer, status, busy }) {
   const root = tool.source.kind === "local" ? tool.place : null;
   const words = wordsOf(answer.query);
   const { results: all, summaries = [] } = answer;
+  const isCalibrated = answer.calibrated;
   // hits below the least score are hidden here, so that their scores can still be seen
-  const least = Number(answer.asked.least) || 0;
+  const least = isCalibrated ? Number(answer.asked.least) || 0 : 0;
   const results = all.filter(({ score }) => score >= least);
   return html`<section aria-label="Answer" class=${busy ? "answer older" : "answer"} ref=${list}>
     <div class="heading"><h2>${plural(results.length, "hit")}</h2><span class="quiet">in ${number(Math.round(answer.took_ms))} ms</span></div>
     <${Notes} answer=${answer} toolId=${toolId} />
     ${results.length < all.length && html`<p class="quiet">${plural(all.length - results.length, "hit")} below the score ${least.toFixed(2)} ${all.length - results.length === 1 ? "is" : "are"} hidden. <a href=${href("tools", toolId, "search", { ...answer.asked, least: "" })}>Show all.</a></p>`}
-    <${Scores} scores=${all.map(({ score }) => score)} least=${least} />
+    ${isCalibrated ? html`<${Scores} scores=${all.map(({ score }) => score)} least=${least} />` : answer.asked.least && html`<p class="quiet">Scores are no chances with this model, so no hit is hidden.</p>`}
     ${all.length === 0 && summaries.length === 0 && html`<${Nothing} toolId=${toolId} asked=${answer.asked} status=${status} />`}
     ${summaries.length > 0 && html`<h3>Summaries</h3><ul class="plain-list">${summaries.map((each) => html`<li class="card hit" key=${each.node_id}>
-      <div class="hit-head"><b>Level ${each.level}</b><span class="score">${each.score.toFixed(3)}</span></div>
+      <div class="hit-head"><b>Level ${each.level}</b></div>
       <p>${each.text}</p>
       <p class="quiet">${each.file_paths.slice(0, 5).map((path) => html`<${FileLink} toolId=${toolId} place=${{ file_path: path }} /> `)}</p></li>`)}</ul>`}
-    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} root=${root} />`)}</ol>
+    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} root=${root} isCalibrated=${isCalibrated} />`)}</ol>
     <${Timeline} steps=${answer.trace ?? []} tookMs=${answer.took_ms} />
   </section>`;
 }
