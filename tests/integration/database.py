@@ -12,6 +12,18 @@ SELECT coalesce(sum(seq_tup_read), 0)::int, coalesce(sum(idx_tup_fetch), 0)::int
 WHERE relname = ANY (%s)
 """
 
+_SOME_NODES = """
+INSERT INTO content_node (project_id, id, id_path, name, type)
+SELECT 'known', 'n' || n, '/n' || n, n, 'text' FROM generate_series(1, 1000) n ON CONFLICT DO NOTHING
+"""
+
+
+def know_nodes(pool: Pool) -> None:
+    """Let Postgres know that nodes are many: for few, it plans to read all of a project to find the parent of one."""
+    with pool.connection() as connection:
+        connection.execute(_SOME_NODES)
+        connection.execute("ANALYZE content_node")
+
 
 def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
     """Run a statement in a transaction of its own. Returns its rows, if it has any."""

@@ -10,13 +10,11 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import Connection
 
-from schemas.content.acl import EVERYTHING, Sight
 from schemas.content.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.reason import FileStatus
 from schemas.tool import File, IndexSettings, ToolConfig
-from tests.integration.database import rows_read
+from tests.integration.database import know_nodes, rows_read
 from tests.service import new_database
-from worker.state.access import acl
 from worker.state.content import nodes
 from worker.state.index import drift, embedding_cache, file_lookup, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
@@ -369,6 +367,7 @@ def page_of_one(pool: Pool, index_id: UUID) -> list[File]:
 @pytest.mark.parametrize("parent", ["folder", None])
 def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str | None) -> None:
     project = f"nodes of {parent}"
+    know_nodes(pool)
     with pool.connection() as connection:
         # a plan that was made for two nodes would read all of them to check each parent
         connection.execute("DISCARD PLANS")
@@ -380,5 +379,7 @@ def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str |
     assert [node.name for node in found] == ["2990.txt", "29900.txt"]
     place = {"project_id": project, "parent_id": parent, "after_name": "299.txt", "after_id": "n299", "limit": 2}
     # sorting the whole folder for each page would read all its nodes
-    for sight in EVERYTHING, Sight(frozenset({"user:a"})):
-        assert "content_node_order" in plan(pool, "content/nodes", "page", **place, **acl.admitting(sight))
+    for classes in (None, list(range(6_000))):
+        assert "content_node_order" in plan(pool, "content/nodes", "page", **place, classes=classes)
+    steps = plan(pool, "content/nodes", "page_of_classes", **place, classes=[0, 1])
+    assert steps.count("content_node_seen") == 2

@@ -336,9 +336,20 @@ CASE WHEN all_metadata IS NOT NULL OR acl_class IS NOT NULL THEN coalesce(octet_
 EXISTS (SELECT FROM unnest(a.entries) AS e (entry) WHERE e.entry = ANY (%(admitting)s::text[]))
     AND NOT EXISTS (SELECT FROM unnest(a.entries) AS e (entry) WHERE e.entry = ANY (%(denying)s::text[]))
 
--- name: is_readable
--- whether the effective list of a node n admits a caller
-(n.acl_class IS NULL OR EXISTS (SELECT FROM acl_class a WHERE a.id = n.acl_class AND :admits))
+-- name: listed_node
+-- columns of a node as it is listed
+id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at, url
+
+-- name: is_in_folder
+-- whether a node is in a folder, or at the top
+project_id = %(project_id)s AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
+
+-- name: is_next_of_class
+-- whether a node of a list c is in a folder, or at the top, behind the last one that was listed; 0 stands for no list
+coalesce(acl_class, 0) = c.class AND :is_in_folder
+    AND (%(after_name)s::text IS NULL
+         OR (substr(name, 1, 200) COLLATE "C", name COLLATE "C", id COLLATE "C")
+            > (substr(%(after_name)s, 1, 200), %(after_name)s, %(after_id)s))
 
 -- name: files_with_lists
 -- An index i, its files f and the nodes n whose lists hold for them. A member of a container has the list of the
@@ -369,7 +380,8 @@ EXISTS (SELECT FROM acl_class l WHERE l.project_id = a.project_id AND l.id > a.i
 -- name: acl_of_node
 -- the own list of a node n, and whether it must not be read by a caller; without `admitting`, all may be
 (SELECT a.entries FROM acl_class a WHERE a.id = n.own_acl) AS acl,
-%(admitting)s::text[] IS NOT NULL AND NOT :is_readable AS withheld
+%(admitting)s::text[] IS NOT NULL AND n.acl_class IS NOT NULL
+    AND NOT EXISTS (SELECT FROM acl_class a WHERE a.id = n.acl_class AND :admits) AS withheld
 
 -- name: listed_columns
 -- columns of a file as it is listed, in the order in which it is copied

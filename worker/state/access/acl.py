@@ -75,9 +75,15 @@ def version(pool: Pool, project_id: str) -> Version | None:
 
 def readable(pool: Pool, project_id: str, principals: Collection[str]) -> frozenset[int]:
     """The lists of a project that admit a caller with these principals."""
-    values = {**admitting(Sight(frozenset(principals))), "project_id": project_id}
     with autocommit(pool) as connection:
-        return frozenset(number for (number,) in connection.execute(_SQL["readable"], values))
+        return readable_over(connection, project_id, principals)
+
+
+def readable_over(connection: Connection[Any], project_id: str, principals: Collection[str]) -> frozenset[int]:
+    """Do what `readable` does, over a connection."""
+    values = {**admitting(Sight(frozenset(principals))), "project_id": project_id}
+    # planned each time: a plan for any entries does not use the index
+    return frozenset(number for (number,) in connection.execute(_SQL["readable"], values, prepare=False))
 
 
 def visible_files(pool: Pool, index_id: UUID, classes: Collection[int], *, with_paths: bool) -> list[VisibleFile]:

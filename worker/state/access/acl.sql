@@ -18,7 +18,9 @@ FROM (SELECT WHERE EXISTS (SELECT FROM acl_class a WHERE a.project_id = %(projec
 LEFT JOIN metadata_change m ON m.project_id = %(project_id)s
 
 -- name: readable
-SELECT a.id FROM acl_class a WHERE a.project_id = %(project_id)s AND :admits
+-- the index finds the lists with an entry of the caller, whatever the number of others
+SELECT a.id FROM acl_class a
+WHERE acl_keys(a.project_id, a.entries) && acl_keys(%(project_id)s, %(admitting)s) AND a.project_id = %(project_id)s AND :admits
 
 -- name: visible_files
 SELECT f.id, coalesce(f.node_id, f.id::text) AS node_id, CASE WHEN %(with_paths)s THEN f.path END AS path

@@ -32,6 +32,13 @@ MAX_WITH_INHERITED = 32 << 10
 #: Maximum number of projects per pass that deletes unused access lists.
 MAX_PROJECTS = 100
 
+#: Maximum number of a caller's access lists for which a page reads each list's nodes. With more, it passes over hidden
+#: nodes.
+MAX_LISTS_READ = 5_001
+
+#: Stands for the access list of a node that has none.
+NO_LIST = 0
+
 #: Bytes of a value above which its connection is not reused.
 MAX_BUFFER = 1 << 20
 
@@ -113,11 +120,15 @@ def page(
     """List the visible nodes of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
     name, id_ = after or (None, None)
     place = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_}
-    values = {**place, **acl.admitting(sight), "limit": limit}
     with pool.connection() as connection:
         folder_path(connection, project_id, parent_id, sight)
+        lists = None
+        if sight.principals is not None:
+            lists = [NO_LIST, *acl.readable_over(connection, project_id, sight.principals)]
+        query = _SQL["page" if lists is None or len(lists) > MAX_LISTS_READ else "page_of_classes"]
+        values = {**place, "classes": lists, "limit": limit}
         # planned each time: a generic plan for all folders does not use the index
-        return connection.cursor(row_factory=class_row(NodeRow)).execute(_SQL["page"], values, prepare=False).fetchall()
+        return connection.cursor(row_factory=class_row(NodeRow)).execute(query, values, prepare=False).fetchall()
 
 
 def find(pool: Pool, project_id: str, path: str, slash: str) -> list[FoundNode]:

@@ -13,16 +13,31 @@ FROM content_node n WHERE project_id = %(project_id)s AND id = %(id)s
 SELECT %(text)s::json IS NULL
 
 -- name: page
--- The prefix of the name comes first because the index holds only that.
-SELECT id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at, url
-FROM content_node n
-WHERE project_id = %(project_id)s
-  AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
-  AND (%(admitting)s::text[] IS NULL OR :is_readable)
+-- The prefix of the name comes first because the index holds only that. `classes`: the lists that admit the caller, who
+-- has so many of them that what is hidden is passed over.
+SELECT :listed_node FROM content_node n
+WHERE :is_in_folder AND (%(classes)s::int[] IS NULL OR acl_class IS NULL OR acl_class = ANY (%(classes)s))
   AND (%(after_name)s::text IS NULL
        OR (left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C")
           > (left(%(after_name)s, 200), %(after_name)s, %(after_id)s))
 ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
+
+-- name: page_of_classes
+-- The same without reading what is hidden: the time does not tell how much that is. Only lists whose first node is among
+-- the first ones have nodes of the page. The prefix is spelled as in the index that begins with the list: the one above
+-- must not look as good.
+WITH first_lists AS (
+    SELECT c.class FROM unnest(%(classes)s::int[]) AS c (class)
+    CROSS JOIN LATERAL (
+        SELECT substr(name, 1, 200) COLLATE "C" AS start FROM content_node n WHERE :is_next_of_class
+        ORDER BY substr(name, 1, 200) COLLATE "C" LIMIT 1) n
+    ORDER BY n.start FETCH FIRST %(limit)s ROWS WITH TIES
+)
+SELECT n.* FROM first_lists c
+CROSS JOIN LATERAL (
+    SELECT :listed_node FROM content_node n WHERE :is_next_of_class
+    ORDER BY substr(name, 1, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s) n
+ORDER BY name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
 
 -- name: insert
 -- a trigger sets the effective list
