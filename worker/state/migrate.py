@@ -1,8 +1,8 @@
-"""Bring a database's tables up to this release: a new one gets `schema.sql`, and each the migrations that it lacks.
+"""Brings a database's tables up to this release: a new one gets `schema.sql`, and each the migrations that it lacks.
 
-A migration is applied and noted in one transaction, so a process that is killed leaves all of it or nothing. It waits
-for a table only briefly, and tries again. One that builds an index without blocking writers cannot be in a
-transaction: it says `-- transactional: false`, and what it left unfinished is built anew.
+A migration is applied and recorded in one transaction, so a process that is killed leaves all of it or nothing. It
+waits for a table only briefly, and tries again. One that builds an index without blocking writers cannot be in a
+transaction: it says `-- transactional: false`, and an unfinished index is built again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from worker.state.schema_version import BASELINE, missing, script
 
 #: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64
-#: Seconds for which a migration waits for the lock of a table: whoever wants the table meanwhile waits behind it.
+#: Seconds for which a migration waits for a table's lock: other users of the table queue up behind it.
 LOCK_SECONDS = 2
-#: Seconds until it tries again, and between two looks whether another process has finished.
+#: Seconds until it tries again, and between two checks whether another process has finished.
 PAUSE_SECONDS = 1.0
 #: Seconds without a statement after which the server ends the connection, and lets another process migrate.
 FROZEN_SECONDS = 30
@@ -46,7 +46,7 @@ log = structlog.get_logger()
 def migrate(
     database_url: str, applied: Callable[[str, float], None] = lambda *_: None, *, only_new: bool = False
 ) -> None:
-    """Apply what the database lacks, one process at a time. Calls `applied` with the name and the seconds of each.
+    """Apply the missing migrations, one process at a time. Calls `applied` with the name and the seconds of each.
 
     With `only_new`, a database that has tables keeps them as they are. Raises `SchemaBehind` if the database is older
     than the first release.
@@ -65,10 +65,10 @@ def migrate(
 
 @contextmanager
 def _hold(database_url: str) -> Iterator[yoyo.backends.DatabaseBackend]:
-    """The database, while this process is the only one that migrates it.
+    """Yield the database, while this process is the only one that migrates it.
 
-    Postgres' own lock is released when its process dies. Whoever waits asks again and again: a statement that waits
-    for the lock would keep an index from being built, which waits for all earlier statements.
+    Postgres' own lock is released when its process dies. Other processes poll for it. A statement that waits for the
+    lock would block the build of an index, which waits for all earlier statements.
     """
     backend = yoyo.get_backend(_address(database_url))
     try:
@@ -82,7 +82,7 @@ def _hold(database_url: str) -> Iterator[yoyo.backends.DatabaseBackend]:
 
 
 def _address(database_url: str) -> str:
-    """The address for yoyo, with the name and the limits of its connection."""
+    """Return the address for yoyo, with the name and the limits of its connection."""
     url = urlsplit(database_url)
     given = dict(parse_qsl(url.query))
     given["application_name"] = Application.MIGRATE
@@ -90,7 +90,7 @@ def _address(database_url: str) -> str:
         "lock_timeout": f"{LOCK_SECONDS}s",
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS:g}s",
         "idle_session_timeout": f"{FROZEN_SECONDS}s",
-        # a killed process builds no index to its end
+        # a killed process does not complete its index
         "client_connection_check_interval": "2s",
     }
     options = " ".join(f"-c {name}={value}" for name, value in limits.items())
@@ -100,7 +100,7 @@ def _address(database_url: str) -> str:
 
 
 def _apply(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
-    """Apply a migration, again and again until the tables that it changes are free."""
+    """Apply a migration, and retry until the tables that it changes are free."""
     is_told = False
     migration.load()
     apply = _in_one_transaction if migration.use_transactions else _without_transaction
@@ -123,7 +123,7 @@ def _in_one_transaction(backend: yoyo.backends.DatabaseBackend, migration: yoyo.
 
 
 def _without_transaction(backend: yoyo.backends.DatabaseBackend, migration: yoyo.migrations.Migration) -> None:
-    """Run statements that block nobody, and so may wait for whom they must."""
+    """Run statements that block nobody, and so may wait for any lock."""
     connection: Connection[TupleRow] = backend.connection
     connection.execute(_SQL["be_patient"])
     built = [name.lower() for name in _BUILT_INDEX.findall(Path(migration.path).read_text())]

@@ -1,4 +1,4 @@
-"""Whether there is any work for which the sweep must watch closely, and how long ago it last did."""
+"""Reports whether any open work needs frequent sweeps, and the age of the last sweep."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import timedelta
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 
-#: Seconds without a sweep after which users are warned. A sweep is due each second, or every 12 s while nothing is
-#: open, and a busy worker takes it later.
+#: Seconds without a sweep after which users are warned. A sweep is due each second, or every 12 s without open work. A
+#: busy worker takes it later.
 UNWATCHED_SECONDS = 30.0
 UNWATCHED = (
     f"No worker has looked for work for more than {UNWATCHED_SECONDS:.0f} s; check that the workers, the scheduler "
@@ -19,31 +19,31 @@ _SQL = load("open_work")
 
 
 def any_open(pool: Pool, ahead: timedelta) -> bool:
-    """Whether a task, a lease or a tree is open, or a run is due within `ahead`."""
+    """Return whether a task, a lease or a tree is open, or a run is due within `ahead`."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_open"], {"ahead": ahead})
 
 
 def is_sweep_late(pool: Pool, after: timedelta) -> bool:
-    """Whether the last sweep began more than `after` ago, while a task is open for as long."""
+    """Return whether the last sweep began more than `after` ago, while a task is open for as long."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["is_sweep_late"], {"after": after})
 
 
 def sweep_age(pool: Pool) -> float:
-    """Seconds since the last sweep, or since Postgres started if that is later; 0 before the first sweep."""
+    """Return the seconds since the last sweep, or since Postgres' start if that is later; 0 before the first sweep."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["sweep_age"]).fetchone()
     return float(row[0]) if row else 0.0
 
 
 def is_swept(pool: Pool, within: timedelta) -> bool:
-    """Whether a sweep began `within` the last moments."""
+    """Return whether a sweep began within the last `within`."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["is_swept"], {"within": within})
 
 
 def note_sweep(pool: Pool) -> None:
-    """Note that a worker sweeps now."""
+    """Record that a worker sweeps now."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["swept"])

@@ -25,7 +25,7 @@ Pool = ConnectionPool[Connection[TupleRow]]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: How long a pool keeps trying to open one connection, and its pause between two attempts, in seconds.
+#: Seconds for which a pool keeps trying to open one connection, and its pause between two attempts.
 _RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
 #: Seconds between two attempts at a transaction that met a lock.
 _AGAIN_PAUSE_SECONDS = 0.1
@@ -50,14 +50,14 @@ class PooledConnection(BoundedConnection):
 class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     """A pool whose users do not wait for a server that is known to be silent.
 
-    Where calls of many projects share it, one project has at most two thirds of it, and half of it beside others.
+    Where calls of many projects share it, one project gets at most two thirds of it, or half while others use it.
     """
 
     def __init__(
         self, database: Address, limits: ConnectionLimits, *, max_size: int, gate: SchemaGate | None, **options: Any
     ) -> None:
         self.limits, self._guard, self._gate = limits, SilenceGuard(database), gate
-        #: Transactions that may wait for locks.
+        #: Limits the transactions that may wait for locks.
         self.waiting = Slots(max(1, max_size // 2), per_owner=max(1, max_size // 6))
         self._shares = Slots(max_size, max(1, max_size * 2 // 3), beside=max(1, max_size // 2))
         super().__init__(
@@ -66,11 +66,11 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             configure=self._restrict,
             timeout=limits.pool,
             max_idle=limits.rest,
-            # the connection itself tries again, and the next user after that
+            # the connection itself retries, and so does the next user after it
             reconnect_timeout=0.0,
             check=_check,
             max_size=max_size,
-            # one thread keeps up the pool while the others open connections
+            # one thread maintains the pool while the others open connections
             num_workers=max_size + 1,
             **options,
         )
@@ -89,14 +89,14 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
                 # all connections are in use, or none can be opened
                 self._guard.suspect()
                 raise
-            # not as the pool's `reset`, for which each connection passes to another thread and back
+            # not in the pool's `reset`, which passes each connection to another thread and back
             be_brief(connection)
             if self._gate is not None:
                 self._gate.check(connection)
             yield connection
 
     def _take_share(self, stack: ExitStack, patience: float) -> None:
-        """Hold one of the connections that the owner at hand may have. Raises `PoolTimeout` and `ProjectBusy`."""
+        """Hold one of the connections that the current owner may have. Raises `PoolTimeout` and `ProjectBusy`."""
         whose = owner.current.get()
         if whose is None:
             return
@@ -142,7 +142,7 @@ def open_pool(
 
 
 def _check(connection: Connection[Any]) -> None:
-    """Probe the server only if data waits to be read: a server that shuts down sends a message, an idle one none.
+    """Probe the server only if data waits to be read: a server sends a message when it shuts down, but none when idle.
 
     Raises `OperationalError`, so that the pool takes another connection.
     """
@@ -153,17 +153,18 @@ def _check(connection: Connection[Any]) -> None:
 
 
 def again_if_locked(work: Callable[Concatenate[Pool, P], T]) -> Callable[Concatenate[Pool, P], T]:
-    """Repeat a transaction that met a lock for as long as its pool is patient: it holds nothing in between.
+    """Repeat a transaction that met a lock for as long as its pool allows. It holds nothing in between.
 
-    So a caller gets what another transaction locks for some seconds, and nobody waits for what this one has locked.
-    Such transactions together use at most half of the connections, and those about one thing only a few.
+    So a caller gets rows that another transaction locks for some seconds, and nobody waits for rows that this one
+    locked. Such transactions together use at most half of the connections, and only a few of them may concern the same
+    object.
     """
 
     def repeated(pool: Pool, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if not isinstance(pool, GuardedPool) or not pool.limits.again:
             return work(pool, *args, **kwargs)
         until = time.monotonic() + pool.limits.again
-        # what the caller changes: a project, a tool, or what a tool needs
+        # the object that the caller changes: a project, a tool, or a dependency of a tool
         owner = str(getattr(args[0], "project_id", args[0])) if args else ""
         told = Locked(Locked.example)
         while True:
@@ -180,7 +181,7 @@ def again_if_locked(work: Callable[Concatenate[Pool, P], T]) -> Callable[Concate
 
 @contextmanager
 def autocommit(pool: Pool) -> Iterator[Connection[TupleRow]]:
-    """A connection for single statements: each takes one round trip, in a transaction it would take three."""
+    """Yield a connection for single statements: each takes one round trip instead of three in a transaction."""
     with pool.connection() as connection:
         connection.autocommit = True
         try:

@@ -1,4 +1,4 @@
-"""The named queries of `.sql` files, and values as Postgres takes and gives them."""
+"""The named queries of `.sql` files, and conversions between Python and Postgres values."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def _with_fragments(text: str) -> str:
 
 
 def is_true(connection: Connection[Any], query: SQL, values: Mapping[str, object] | None = None) -> bool:
-    """The answer to a query that asks whether something is so."""
+    """Return the answer to a yes/no query."""
     row = connection.execute(query, values).fetchone()
     return row is not None and bool(row[0])
 
 
 def text_array(items: Iterable[str]) -> str:
-    """An array in text, of items that need no quoting: psycopg would inspect and quote those of a list one by one."""
+    """Return an array as text, for items without quoting: psycopg would inspect and quote a list's items singly."""
     return f"{{{','.join(items)}}}"
 
 
 def only_of(ids: Iterable[UUID] | None) -> str | None:
-    """The only files that a query may read, as its parameter `only`; None: all."""
+    """Return the parameter `only`: the only files that a query may read; None: all."""
     return None if ids is None else text_array(map(str, ids))
 
 
 def prepare_for(only: object) -> bool | None:
-    """Whether to prepare a query: planned for any selection, it would compare each row with all its files."""
+    """Return whether to prepare a query. A generic plan would compare each row with all selected files."""
     return None if only is None else False
 
 
 def storable(text: str) -> str:
-    """A text as Postgres accepts it: with neither NUL nor lone surrogates."""
+    """Return a text that Postgres accepts: without NUL and lone surrogates."""
     return text.replace("\0", " ").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Compares the schema of the database with the one of this release: a process that needs a newer one waits for it."""
+"""Compares the database's schema with this release's. A process that needs a newer schema waits for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from worker.state.queries import is_true, load
 
 #: The migration whose tables `schema.sql` creates: databases that lack it are too old.
 BASELINE = "0043_missing_files"
-#: Seconds between two looks of a process that waits.
+#: Seconds between two checks of a waiting process.
 LOOK_SECONDS = 1.0
 
 _SQL = load("schema_version")
@@ -25,18 +25,18 @@ log = structlog.get_logger()
 
 
 def needed() -> tuple[str, ...]:
-    """The names of the baseline and of this release's migrations, in their order."""
+    """Return the names of the baseline and of this release's migrations, in their order."""
     names = (each.name for each in (files("schemas") / "migrations").iterdir())
     return (BASELINE, *sorted(name.removesuffix(".sql") for name in names if name.endswith(".sql")))
 
 
 def script(name: str) -> Traversable:
-    """The file of the baseline or of a migration."""
+    """Return the file of the baseline or of a migration."""
     return files("schemas") / ("schema.sql" if name == BASELINE else f"migrations/{name}.sql")
 
 
 def missing(connection: Connection[Any]) -> list[str]:
-    """The baseline and the migrations that the database lacks. What a newer release has added to it does no harm.
+    """Return the baseline and migrations that the database lacks. Additions of a newer release do no harm.
 
     Raises `SchemaBehind` if the database is older than the baseline: this release cannot migrate it.
     """
@@ -52,13 +52,13 @@ def missing(connection: Connection[Any]) -> list[str]:
 
 
 class SchemaGate:
-    """Lets nobody use a database that lacks migrations."""
+    """Keeps callers from using a database that lacks migrations."""
 
     def __init__(self) -> None:
         self._is_open = False
 
     def check(self, connection: Connection[Any]) -> None:
-        """Raise `SchemaBehind` until no migration is missing; from then on it asks no more. Leaves no transaction."""
+        """Raise `SchemaBehind` while a migration is missing; then stop checking. Leaves no transaction open."""
         if self._is_open:
             return
         try:
@@ -74,7 +74,7 @@ class SchemaGate:
 
 
 def wait(database_url: str, stop: Event | None = None) -> None:
-    """Return once the database lacks no migration, or `stop` is set. Logs once why it waits, and when it goes on."""
+    """Return once the database lacks no migration, or `stop` is set. Logs once why it waits, and when it continues."""
     stop, told = stop or Event(), ""
     while not stop.is_set():
         try:

@@ -1,4 +1,4 @@
-"""Server processes that hold up others: those whose client fell silent, and those that hold locks for long."""
+"""Server processes that block others: their client fell silent, or they hold locks for long."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from worker.state.queries import load
 _SQL = load("silent_backends")
 
 
-#: Time for which an idle transaction of ours holds up others before it is ended. The limits of a connection are
+#: Time for which an idle transaction of ours may block others before it is ended. The limits of a connection are
 #: shorter, but a pooler or another release may not set them.
 BLOCKING = timedelta(seconds=60)
-#: Time for which a session holds locks before operators hear of it, and sessions that they hear of.
+#: Time for which a session holds locks before operators are warned, and the maximum number of sessions in a warning.
 NAMED_AFTER, MAX_NAMED = timedelta(seconds=10), 3
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A session that holds locks in `tables` for long, and the number of sessions that wait for it now."""
+    """A session that has long held locks in `tables`, and the number of sessions that wait for it now."""
 
     pid: int
     application: str
@@ -44,7 +44,7 @@ class Blocker:
 
 
 def blockers(pool: Pool, patience: timedelta = NAMED_AFTER) -> list[Blocker]:
-    """Return sessions, ours or not, that hold up others, the longest first."""
+    """Return sessions, ours or not, that block others, the longest first."""
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Blocker))
         return cursor.execute(_SQL["blockers"], {"patience": patience, "limit": MAX_NAMED}).fetchall()
@@ -53,9 +53,9 @@ def blockers(pool: Pool, patience: timedelta = NAMED_AFTER) -> list[Blocker]:
 def end_blocking(
     pool: Pool, patience: timedelta = BLOCKING, idle: timedelta = timedelta(seconds=IDLE_SECONDS)
 ) -> list[int]:
-    """End connections of the API and of workers that are idle in a transaction and have held up others for `patience`.
+    """End API and worker connections that are idle in a transaction and have blocked others for `patience`.
 
-    Those of migrations, backups and people are never ended: `blockers` names them.
+    Connections of migrations, backups and people are never ended: `blockers` names them.
     """
     with autocommit(pool) as connection:
         values = {"applications": list(EXPENDABLE), "patience": patience, "idle": idle}
@@ -66,8 +66,8 @@ def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE_SECONDS)) -> li
     """End connections whose client neither sent nor read anything for `silence` in the middle of a statement.
 
     Postgres lets them wait forever with all locks of their transactions, and applies no time limit there. Observations
-    are kept in a table, so that any process can continue. Runs in autocommit: a sweep that is stopped itself holds no
-    rows.
+    are kept in a table, so that any process can continue. Runs in autocommit, so a sweep that is itself stopped holds
+    no rows.
     """
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["reap"], {"applications": list(EXPENDABLE), "silence": silence}).fetchall()

@@ -1,8 +1,8 @@
-"""Which directories belong to this installation, and whether this process sees them.
+"""Identifies the directories of this installation, and whether this process sees them.
 
-A directory of vectors or contents has a mark, and Postgres knows the mark of the one that counts. A process that sees
-another directory there would write what no other process finds, and miss what others wrote. So it refuses. Names of
-hosts and paths decide nothing: containers share a volume, and a path leads elsewhere when a mount is gone.
+A directory of vectors or contents has a mark, and Postgres records the mark of the registered one. A process that sees
+another directory there would write data that no other process finds, and miss the data of others. So it refuses. Host
+names and paths decide nothing: containers share a volume, and a path leads elsewhere when a mount is gone.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from worker.machine.host import this_host
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: Seconds for which a process trusts what it read from Postgres.
+#: Seconds for which a process caches its reading from Postgres.
 TRUSTED_SECONDS = 10.0
-#: Seconds for which a directory of vectors must be missing before a new one takes its place: it may just be moved.
+#: Seconds for which a directory of vectors must be missing before a new one replaces it: it may just be moved.
 MISSING_SECONDS = 60.0
-#: Time without a look after which a missing directory is waited for from the beginning.
+#: Time without a check after which the wait for a missing directory starts again.
 LOOK_PAUSE = timedelta(minutes=5)
-#: Seconds between two notes of a process that it refuses a directory, and the time for which a note counts.
+#: Seconds between two notes that a process refuses a directory, and the time for which a note counts.
 NOTE_SECONDS = 5.0
 NOTE_COUNTS = timedelta(seconds=30)
-#: Tables or objects that are looked for in a directory without a mark.
+#: Maximum number of tables or objects that are looked for in a directory without a mark.
 SAMPLE = 1000
 
 Connect = Callable[[], AbstractContextManager[Connection[Any]]]
@@ -48,22 +48,22 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class DirectoryKind:
-    """What a directory keeps. `holds` says whether it has a table or an object that Postgres names."""
+    """A kind of directory. `holds` returns whether a directory has a table or an object that Postgres names."""
 
     name: str
     what: str
-    #: The query for names of what must be in the directory.
+    #: The query for names of tables or objects that must be in the directory.
     expected: str
     holds: Callable[[Path, str], bool]
     error: type[VectorsElsewhere | ContentsElsewhere]
-    #: What can be used instead of a directory that all machines share.
+    #: The alternative to a directory that all machines share.
     instead: str
-    #: Whether Foldex can write again what a lost directory held.
+    #: Whether Foldex can rebuild the contents of a lost directory.
     is_rebuilt: bool
 
 
 class _Registered(NamedTuple):
-    """The mark of the directory that counts, and of the FOLDEX_HOME in which it was first seen."""
+    """The mark of the registered directory, and of the FOLDEX_HOME in which it was first seen."""
 
     id: UUID
     home: UUID | None
@@ -72,7 +72,7 @@ class _Registered(NamedTuple):
 class StoreDirectory:
     """A directory in which this process expects the vectors or the contents of the installation.
 
-    Threads may share it. A look that finds the known mark asks Postgres once in a while only.
+    Threads may share it. A check that finds the known mark asks Postgres only once in a while.
     """
 
     def __init__(self, kind: DirectoryKind, path: Path, home: Path, connect: Connect) -> None:
@@ -83,7 +83,7 @@ class StoreDirectory:
         self._trusted_until = self._noted = float("-inf")
 
     def check(self) -> None:
-        """Raise the error of the kind unless this is the directory that counts. The first one of all does."""
+        """Raise the error of the kind unless this is the registered directory. The first one becomes that."""
         with self._disk_errors():
             mark = self._marks.read()
             if mark is None or mark.id != self._known or time.monotonic() > self._trusted_until:
@@ -91,7 +91,7 @@ class StoreDirectory:
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Work in the directory. What was done in another one, because it came there meanwhile, is refused."""
+        """Work in the directory. Raises if another directory took its place during the work."""
         self._check_for_use()
         try:
             yield
@@ -108,12 +108,12 @@ class StoreDirectory:
                 connection.execute(_SQL["refuse"], {"kind": self.kind.name, "refusal": refusal})
 
     def refusal(self) -> str | None:
-        """Why this process must leave work in the directory to others; None if it need not."""
+        """Return the reason why this process must leave work in the directory to others; None if it need not."""
         try:
             if self._known is None:
                 with self._connect() as connection:
                     if _find(connection, self.kind) is None:
-                        # whoever works there first decides which directory counts
+                        # the first process that works there registers its directory
                         return None
             self.check()
         except self.kind.error as error:
@@ -121,7 +121,7 @@ class StoreDirectory:
         return None
 
     def adopt(self, *, accept_loss: bool) -> None:
-        """Let this directory count from now on, and no other. Raises `ContentsElsewhere` for a loss not accepted."""
+        """Register this directory from now on, and no other. Raises `ContentsElsewhere` for a loss not accepted."""
         with self._disk_errors(), self._connect() as connection:
             installation = _installation(connection)
             if not (self.kind.is_rebuilt or accept_loss or self._fits(connection)):
@@ -163,7 +163,7 @@ class StoreDirectory:
         self._trusted_until = time.monotonic() + TRUSTED_SECONDS
 
     def _claim(self, connection: Connection[Any]) -> _Registered:
-        """Make this the directory that counts, unless another process is faster."""
+        """Register this directory, unless another process is faster."""
         installation = _installation(connection)
         if read_mark(self.path) is None:
             if not self._fits(connection):
@@ -183,26 +183,26 @@ class StoreDirectory:
         return _find(connection, self.kind) or _Registered(mark.id, None)
 
     def _fits(self, connection: Connection[Any]) -> bool:
-        """Whether at least half of what Postgres names is here."""
+        """Return whether at least half of the names from Postgres are here."""
         rows = connection.execute(_SQL[self.kind.expected], {"kind": self.kind.name, "limit": SAMPLE}).fetchall()
         return 2 * sum(self.kind.holds(self.path, name) for (name,) in rows) >= len(rows)
 
     def _home_id(self, installation: UUID) -> UUID | None:
-        # a home that is not writable, around a directory that is, has none
+        # an unwritable home around a writable directory has none
         with suppress(OSError):
             add_mark(self._home, new_mark(installation))
         mark = read_mark(self._home)
         return None if mark is None else mark.id
 
     def _is_lost(self, registered: _Registered) -> bool:
-        """Whether somebody deleted the directory: a mount that is gone leaves an empty one, or a link to nothing."""
+        """Return whether somebody deleted the directory. A lost mount leaves an empty one, or a dangling link."""
         if not self.kind.is_rebuilt or registered.home is None or os.path.lexists(self.path):
             return False
         home = read_mark(self._home)
         return home is not None and home.id == registered.home
 
     def _renew(self, connection: Connection[Any], registered: _Registered) -> _Registered:
-        """Put a new directory in the place of one that has been missing for long enough."""
+        """Replace a directory that has been missing for long enough with a new one."""
         values: dict[str, object] = {"kind": self.kind.name, "id": registered.id, "pause": LOOK_PAUSE}
         row = connection.execute(_SQL["miss"], values).fetchone()
         left = MISSING_SECONDS - row[0] if row else 0.0
@@ -232,7 +232,7 @@ class StoreDirectory:
 
 
 def refusals(pool: Pool) -> Sequence[str]:
-    """Return why processes refuse directories at the moment."""
+    """Return the current reasons of processes that refuse directories."""
     with autocommit(pool) as connection:
         return [text for (text,) in connection.execute(_SQL["refusals"], {"recent": NOTE_COUNTS}).fetchall()]
 

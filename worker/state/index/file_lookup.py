@@ -1,4 +1,4 @@
-"""Files of an index, as callers and filters look them up."""
+"""Looks up files of an index for callers and filters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def page(
     chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q, "only": only}
     values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
-        # planned each time: the index that suits one status is missing from a plan for all statuses
+        # planned each time: a generic plan for all statuses misses the index that suits one status
         return connection.cursor(row_factory=class_row(File)).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
@@ -66,7 +66,7 @@ def get(pool: Pool, index_id: UUID, file: str) -> LiveFile | None:
 
 
 def live_content(pool: Pool, file_id: UUID) -> tuple[bytes, str] | None:
-    """Return the key of a file, and the fingerprint of what its live chunks were made of."""
+    """Return the key of a file, and the fingerprint of the content behind its live chunks."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["live_content"], {"file_id": file_id}).fetchone()
         return None if row is None else (bytes(row[0]), str(row[1]))
@@ -85,17 +85,17 @@ def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None, *,
     `of_nodes`: the index is over content nodes, so its id paths consist of ids, and its paths of names.
     """
     path = id_path.removeprefix("/")
-    # every file is below the folder itself; the row of a very long path is only certain to hold its beginning
+    # every file is below the folder itself; the row of a very long path certainly holds only its beginning
     named = path if not of_nodes and 0 < len(path.encode()) < MAX_PATH // 2 - 4 else None
     values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
     with pool.connection() as connection:
-        # planned each time: a plan for every path does not use the index
+        # planned each time: a generic plan for all paths does not use the index
         rows = connection.execute(_SQL["below"], values, prepare=False).fetchall()
         return [row[0] for row in rows]
 
 
 def find_named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
-    """Return the `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
+    """Return the `file_node_id` of each of `names` (file ids or node ids) that has live chunks."""
     with pool.connection() as connection:
         values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}
         return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]

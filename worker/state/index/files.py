@@ -1,4 +1,4 @@
-"""Rows of `search_index_file`: what is claimed and finished."""
+"""Rows of `search_index_file`: the claims and outcomes of files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from worker.state.index.tasks import LEASE
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 
-#: Processes that a file may crash before it is given up.
+#: Number of processes that a file may crash before it fails.
 MAX_CRASHES = 3
-#: Processes that may die while holding a file, for any reason, before it is tried alone and each death counts.
+#: Number of processes that may die while holding a file, for any reason, before it is tried alone and each death
+#: counts.
 MAX_DEATHS = 20
 #: A file of at most this many bytes may share a claim with any smaller files: reading and embedding it delays their
 #: outcomes by about a second.
 SMALL_BYTES = 65_536
 #: The last files are shared among workers in claims of at least this part of a full one, and of `SMALL_BYTES`.
 LAST_CLAIM_PART = 1 / 16
-#: More bytes than any file has.
+#: More bytes than any file can have.
 NO_LIMIT = (1 << 63) - 1
 #: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
 MAX_PATH = 2000
@@ -54,9 +55,9 @@ BEGINNING = ClaimPosition(-1, NO_ID)
 class FileClaim:
     """A file row that this worker holds a lease on.
 
-    `generation` is the claim's own number, greater than those of all earlier claims of any file. `patch_pending`: an
-    earlier claim may have patched the store's rows with a path that never became live. `vectors_due` of its live chunks
-    lack their vectors; if it `awaits_vectors`, nothing else is left to do.
+    `generation` is the claim's own number, greater than the number of any earlier claim of any file. `patch_pending`:
+    an earlier claim may have patched the store's rows with a path that never became live. `vectors_due` of its live
+    chunks lack their vectors; if it `awaits_vectors`, nothing else is left to do.
     """
 
     id: UUID
@@ -88,17 +89,17 @@ class FileClaim:
 
     @property
     def live_properties(self) -> DocumentProperties:
-        """What the document of the live chunks says of itself."""
+        """The document properties of the live content."""
         return DocumentProperties(**self.properties or {})
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
+    """The result of the work on one claimed file. `stamp` is None if it was too young to be trusted.
 
-    `generation` is the claim's. `embedded` is false for a file that is found by its words only. `note` is what its
-    reader could not make out. `vectors_due` of its live chunks still lack their vectors. `stated` is metadata by what
-    states it.
+    `generation` is the claim's. `embedded` is false for a file that only words find. `note` describes content that its
+    reader could not interpret. `vectors_due` of its live chunks still lack their vectors. `stated` is metadata by its
+    origin.
     """
 
     id: UUID
@@ -132,7 +133,7 @@ def file_id(index_id: UUID, key: bytes) -> UUID:
 
 
 def fitting(path: str) -> str:
-    """Return the path as its row stores it: a very long one is cut to its beginning and its end with the name."""
+    """Return the path as its row stores it: a very long one keeps its beginning, and its end with the name."""
     data = path.encode()
     if len(data) <= MAX_PATH:
         return path
@@ -153,7 +154,7 @@ def claim(
 ) -> list[FileClaim]:
     """Lease pending files of a task whose words are to be written, small ones first.
 
-    Skips files that other workers hold. Only those behind a place in this order, and of at most `max_size` bytes.
+    Skips files that other workers hold. Takes only files after a place in this order, of at most `max_size` bytes.
     """
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "files": max_files, "vectors": False}
     values |= {"after_size": after.size_bytes, "after": after.id, "max_size": max_size, "small": SMALL_BYTES}
@@ -163,7 +164,7 @@ def claim(
 def claim_vectors(
     pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, most: int, least: int
 ) -> list[FileClaim]:
-    """Lease files of a task that lack nothing but vectors: about `most` of these, and of the last ones `least`."""
+    """Lease files of a task that lack only vectors: about `most` vectors, or `least` of the last ones."""
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "files": max_files, "vectors": True}
     values |= {"after_size": BEGINNING.size_bytes, "after": BEGINNING.id, "max_size": NO_LIMIT, "small": most}
     return _claim(pool, {**values, "most": most, "least": least})
@@ -171,7 +172,7 @@ def claim_vectors(
 
 def _claim(pool: Pool, values: Mapping[str, object]) -> list[FileClaim]:
     with pool.connection() as connection:
-        # a task that is ending takes its files back, and would miss those that are claimed meanwhile
+        # a task that is ending takes its files back, and would miss files that are claimed at that time
         connection.execute(_SQL["hold_epoch"], values)
         cursor = connection.cursor(row_factory=class_row(FileClaim))
         return cursor.execute(_SQL["claim"], {**values, "lease": LEASE}).fetchall()
@@ -185,13 +186,13 @@ def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
 
 
 def are_held(pool: Pool, task_id: UUID) -> bool:
-    """Whether files of a task wait for a worker, and other transactions lock all of them."""
+    """Return whether files of a task wait for a worker, but other transactions lock all these files."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["are_held"], {"task_id": task_id})
 
 
 def any_work(pool: Pool) -> bool:
-    """Whether any worker holds files of any task."""
+    """Return whether any worker holds files of any task."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_work"])
 
@@ -203,7 +204,7 @@ def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
 
 
 def release(pool: Pool, owner: UUID) -> None:
-    """Release what was claimed and not finished."""
+    """Release the claimed files that are not finished."""
     with pool.connection() as connection:
         connection.execute(_SQL["release"], {"owner": owner})
 
@@ -216,7 +217,7 @@ def still_claimed(pool: Pool, owner: UUID, claims: Sequence[FileClaim]) -> set[U
 
 
 def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutcome]) -> set[UUID]:
-    """Record outcomes. Returns the ids of files whose claims still hold; the other files are left alone."""
+    """Record outcomes. Returns the ids of files whose claims still hold; the other files do not change."""
     connection.execute(_SQL["stage_outcomes"])
     with connection.cursor().copy(_SQL["copy_outcomes"]) as copy:
         for o in outcomes:
@@ -232,19 +233,19 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[FileOutc
 
 
 def claim_on(connection: Connection[Any], owner: UUID, ids: Iterable[UUID]) -> list[FileClaim]:
-    """Claim those files again that this transaction finished without all their vectors."""
+    """Claim the files again that this transaction finished without all their vectors."""
     cursor = connection.cursor(row_factory=class_row(FileClaim))
     return cursor.execute(_SQL["claim_on"], {"owner": owner, "ids": list(ids)}).fetchall()
 
 
 def _json(stated: Mapping[str, object]) -> str | None:
-    """What is not empty, as JSON."""
+    """Return the non-empty values as JSON."""
     stated = {name: value for name, value in stated.items() if value}
     return orjson.dumps(stated).decode() if stated else None
 
 
 def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> None:
-    """Add what the task of this epoch paid for files: their ids, chunks and tokens."""
+    """Add the provider usage of the task of this epoch for files: their ids, chunks and tokens."""
     ids, chunks, tokens = map(list, zip(*paid, strict=True))
     with pool.connection() as connection:
         connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
@@ -259,18 +260,18 @@ def hold_epoch(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
 
 
 def prefer_indexes(connection: Connection[Any]) -> None:
-    """Have this transaction find rows by indexes: it looks for a few files in tables that many indexes share."""
+    """Make this transaction use indexes: it looks for a few files in tables that many indexes share."""
     connection.execute(_SQL["prefer_indexes"])
 
 
 def note_parsed(pool: Pool, owner: UUID) -> None:
-    """Note that the files of `owner` are parsed: from now on they are not to blame if its process dies."""
+    """Record that the files of `owner` are parsed: from now on they are not to blame if its process dies."""
     with pool.connection() as connection:
         connection.execute(_SQL["parsed"], {"owner": owner})
 
 
 def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
-    """Release the files of dead workers. Returns their ids, paths, and how often each crashed a process by itself.
+    """Release the files of dead workers. Returns their ids, paths, and the number of processes that each crashed alone.
 
     After the third crash a file fails as `crashed`, and its half-written chunks move to the tombstones.
     """

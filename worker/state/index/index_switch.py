@@ -1,4 +1,4 @@
-"""Which tool refers to which index: switching to another index, and deleting indexes without a tool."""
+"""The references of tools to indexes: switches to another index, and deletion of indexes without a tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from worker.state.connections import be_patient
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: Time for which queries that began before the switch can read the old index: more than the longest answer takes.
+#: Time for which queries from before the switch can read the old index: more than the longest answer takes.
 LINGER = timedelta(seconds=30)
 
 _SQL = load("index/index_switch")
@@ -33,16 +33,16 @@ class LockedTool:
     folder_node_id: str | None
     next_index_id: UUID | None
     next_identity: str | None
-    #: The config, or the one that a change under way leads to.
+    #: The config, or the one to which a pending change leads.
     wanted_config: Mapping[str, object]
     #: Whether it takes metadata from sidecars now.
     has_sidecars: bool
-    #: Whether the work of the index's open task was stopped, and the task has not ended yet.
+    #: Whether the open task of the index was stopped but has not ended yet.
     is_stopping: bool
 
 
 def lock_project(connection: Connection[Any], project_id: str) -> None:
-    """Wait for other transactions that change the references, the tasks' ends or the nodes of a project.
+    """Wait for other transactions that change the references, the task ends or the nodes of a project.
 
     From then on this transaction waits at most a second for each further lock: see `worker.state.lock_order`.
     """
@@ -81,9 +81,9 @@ def lock_tool(connection: Connection[Any], tool_id: UUID) -> LockedTool | None:
 
 
 def shut_out(connection: Connection[Any], tool_id: UUID, only: UUID | None = None) -> None:
-    """Stop the work over a tool's indexes, or `only` that of one task, whatever else is locked.
+    """Stop the work over a tool's indexes, or of `only` one task, whatever else is locked.
 
-    The tasks are to be ended next. The sweep ends those that this process does not.
+    The caller must then end the tasks. The sweep ends the tasks that this process does not.
     """
     locked = connection.execute(_SQL["lock_stopped"], {"tool_id": tool_id}).fetchall()
     # a statement of its own: while the first one waits, a task may end and the next one begin
@@ -91,7 +91,7 @@ def shut_out(connection: Connection[Any], tool_id: UUID, only: UUID | None = Non
 
 
 def stopping(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
-    """Return open tasks, with their indexes, whose work a cancel or a delete stopped."""
+    """Return open tasks, with their indexes, that a cancel or a delete stopped."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["stopping"], {"limit": limit}).fetchall()
 
@@ -109,17 +109,17 @@ def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timede
 
 
 def begin_update(connection: Connection[Any], tool_id: UUID, index_id: UUID, config: object) -> None:
-    """Note that a tool switches to another index as soon as that is ready."""
+    """Record that a tool switches to another index as soon as that is ready."""
     connection.execute(_SQL["begin_update"], {"tool_id": tool_id, "index_id": index_id, "config": config})
 
 
 def begin_updates(connection: Connection[Any], index_id: UUID, next_index_id: UUID) -> None:
-    """Note that all tools of an index switch to another one as soon as that is ready. Requires the project locked."""
+    """Record that all tools of an index switch to another one as soon as that is ready. Requires the project locked."""
     connection.execute(_SQL["begin_updates"], {"index_id": index_id, "next_index_id": next_index_id})
 
 
 def end_update(connection: Connection[Any], tool: LockedTool, error: str | None = None) -> None:
-    """Give up the index that is being built for a tool, if any; `error` tells the tool's owner why."""
+    """Give up the index that is being built for a tool, if any; `error` gives the tool's owner the reason."""
     if tool.next_index_id is not None:
         connection.execute(_SQL["end_update"], {"tool_id": tool.id, "error": error})
         bury(connection, tool.next_index_id)

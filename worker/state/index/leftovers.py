@@ -1,4 +1,4 @@
-"""What an ended task leaves. The sweep returns its files and forgets its listing in parts: there may be millions."""
+"""Cleans up after ended tasks. The sweep returns files and deletes listings in parts: there may be millions of rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from worker.state.index import counting, index_switch
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: Open files that one transaction returns, and listed files that it forgets.
+#: Maximum number of open files that one transaction returns, and of listed files that it deletes.
 ROWS = 5000
-#: Seconds that one sweep spends.
+#: Maximum seconds that one sweep spends.
 TIDY_SECONDS = 1.0
 #: Time for which the row of a removed file is kept.
 REMOVED_KEPT = timedelta(days=30)
@@ -28,9 +28,9 @@ _SQL = load("index/leftovers")
 
 
 def return_files(connection: Connection[Any], index_id: UUID, after: UUID = NO_ID) -> UUID | None:
-    """Return the next open files of an index to their live content. Returns the last one; None if no more is left.
+    """Return the next open files of an index to their live content. Returns the last one; None if none is left.
 
-    Those that workers hold are always among them. Requires the index locked, and its workers shut out.
+    Files that workers hold are always included. Requires the index locked, and its workers shut out.
     """
     values = {"index_id": index_id, "after": after, "rows": ROWS}
     held = [id_ for (id_,) in connection.execute(_SQL["held_files"], values)]
@@ -41,7 +41,7 @@ def return_files(connection: Connection[Any], index_id: UUID, after: UUID = NO_I
 
 
 def leave(connection: Connection[Any], task_id: UUID, returned: UUID | None) -> None:
-    """Forget what an ended task listed. Leaves the rest to the sweep, and the open files after the last `returned`."""
+    """Delete an ended task's listing. Leaves the rest to the sweep, and the open files after the last `returned`."""
     if not _forget_listing(connection, task_id) or returned:
         connection.execute(_SQL["leave"], {"task_id": task_id, "after": returned})
 
@@ -52,14 +52,14 @@ def _forget_listing(connection: Connection[Any], task_id: UUID) -> bool:
 
 
 def tidy(pool: Pool, seconds: float = TIDY_SECONDS) -> int:
-    """Take up what tasks left, for about `seconds`. Returns the number of transactions."""
+    """Clean up after tasks for about `seconds`. Returns the number of transactions."""
     until, steps = time.monotonic() + seconds, 0
     with autocommit(pool) as connection:
         left = connection.execute(_SQL["left"]).fetchall()
     for task_id, index_id in left:
         more = True
         while more and time.monotonic() < until:
-            # the next round tries again what other transactions lock
+            # the next round retries rows that other transactions lock
             more = False
             with suppress(LockNotAvailable), pool.connection() as connection:
                 more = _tidy(connection, task_id, index_id)
@@ -68,7 +68,7 @@ def tidy(pool: Pool, seconds: float = TIDY_SECONDS) -> int:
 
 
 def _tidy(connection: Connection[Any], task_id: UUID, index_id: UUID) -> bool:
-    """Return or forget some rows of an ended task. Returns whether to go on."""
+    """Return or delete some rows of an ended task. Returns whether to go on."""
     if not index_switch.try_lock_rows(connection, index_id):
         return False
     row = connection.execute(_SQL["hold"], {"task_id": task_id}).fetchone()
@@ -88,7 +88,7 @@ def _tidy(connection: Connection[Any], task_id: UUID, index_id: UUID) -> bool:
 
 
 def forget_removed(pool: Pool, index_id: UUID) -> int:
-    """Delete the rows of files that were removed long ago: a folder may have new names every day. Returns how many."""
+    """Delete the rows of files removed long ago: a folder may have new names every day. Returns their number."""
     values = {"index_id": index_id, "kept": REMOVED_KEPT, "rows": ROWS}
     forgotten, more = 0, True
     while more:

@@ -1,4 +1,4 @@
-"""Pages of a folder's listing become rows of work, and what the listing lacks is removed, or held."""
+"""Turns pages of a folder's listing into rows of work, and removes or holds files missing from the listing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TASKS = load("index/tasks")
 
 
 class ListedEntry(NamedTuple):
-    """An entry as the plan records it."""
+    """An entry as the listing records it."""
 
     entry: SourceEntry
     code_version: str
@@ -52,9 +52,10 @@ def record_page(
 ) -> None:
     """Write a page of the listing and move the plan's cursor. Raises `LeaseLost` if another worker has the plan.
 
-    `ignored` and `matched` are added to those of earlier pages, unless this is the `first` page. The last page has no
-    `cursor`. It marks what all pages lack, unless it has `spans`: those of each page tell what that one lacks, and the
-    pages without any before it. `keys` are the only ones that are listed, with all below them.
+    `ignored` and `matched` are added to the values of earlier pages, unless this is the `first` page. The last page has
+    no `cursor`. Without `spans`, the last page marks the files that all pages lack. With `spans`, each page marks the
+    missing files within these; they also cover earlier pages without spans. `keys` are the only keys listed, with
+    everything below them.
     """
     values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
     values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "matched": list(matched), "first": first}
@@ -68,7 +69,7 @@ def record_page(
             starts, ends = zip(*spans, strict=True) if spans else ((), ())
             values |= {"starts": list(starts), "ends": list(ends)}
             if _is_known(connection, values, listed):
-                if not first:  # it forgets what an earlier listing lacked
+                if not first:  # the first page deletes the marks of an earlier listing
                     connection.execute(_SQL["need_not_last"])
                 return
         _stage(connection, index_id, listed)
@@ -80,13 +81,13 @@ def record_page(
 
 
 def _is_known(connection: Connection[Any], values: Mapping[str, object], listed: Sequence[ListedEntry]) -> bool:
-    """Whether the rows of a page's spans are those of its files, with nothing to do about any of them."""
+    """Return whether the rows of a page's spans match its files and need no work."""
     number, known = connection.execute(_SQL["hash_known"], {**values, "listed": len(listed)}).fetchone() or (0, None)
     return number == len(listed) and (not listed or known == _hash(listed))
 
 
 def _hash(listed: Sequence[ListedEntry]) -> bytes:
-    """The hash of files as they are listed. Rows have the same one if there is nothing to do about them."""
+    """Return the hash of listed files. Rows have the same hash if they need no work."""
     texts = []
     for e, code_version, reason in sorted(listed, key=lambda file: file.entry.key):
         path = fitting(e.path)
@@ -110,14 +111,14 @@ def _stage(connection: Connection[Any], index_id: UUID, listed: Sequence[ListedE
 
 
 def find_unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
-    """Return the keys of listed files that the index holds as they are."""
+    """Return the keys of listed files that are unchanged in the index."""
     values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
     with autocommit(pool) as connection:
         return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
 
 
 class _Vanished(NamedTuple):
-    """Numbers of files: those missing from a listing, the live ones of these, and, if that matters, all live ones."""
+    """Numbers of files: missing from a listing, live among the missing, and, if that matters, all live ones."""
 
     files: int
     live: int
@@ -125,14 +126,14 @@ class _Vanished(NamedTuple):
 
 
 def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
-    """Whether so much is missing from a complete listing that the source may be at fault."""
+    """Return whether so many files are missing from a complete listing that the source may be at fault."""
     with pool.connection() as connection:
         counts = _count_vanished(connection, {"task_id": task_id, "index_id": index_id})
     return _too_many(counts.live, counts.all_live)
 
 
 def _count_vanished(connection: Connection[Any], values: Mapping[str, object]) -> _Vanished:
-    """Count what is missing from a listing. Files that were never live hold nothing that a user could lose."""
+    """Count the files missing from a listing. Only live files have content that a user could lose."""
     gone, live = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
     all_live = 0
     if live >= MIN_HELD_REMOVALS:
@@ -153,7 +154,7 @@ def _too_many(vanished: int, total: int) -> bool:
 
 
 def ignored_if_empty(pool: Pool, task_id: UUID) -> dict[str, int] | None:
-    """What a complete listing left out, by rule, if it found no file; None if it found any."""
+    """Return the files that each rule left out of a complete listing, if it found no file; None if it found any."""
     with pool.connection() as connection:
         prefer_indexes(connection)
         row = connection.execute(_SQL["ignored_if_empty"], {"task_id": task_id}).fetchone()
@@ -172,11 +173,11 @@ def end_listing(
     listing_warning: str | None,
     keys: Sequence[bytes] | None,
 ) -> int:
-    """After the last page, mark vanished files for removal, or hold those of live files. Returns the number held.
+    """After the last page, mark vanished files for removal, or hold the removal of live ones. Returns the number held.
 
-    `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
-    live files were left out by a rule, which does not hold removals. `keys` are the only ones that were listed, with
-    all below them. Raises `LeaseLost` if another worker has the plan.
+    `warning` is shown if removals are held, `listing_warning` until the next listing ends. A rule left out `left_out`
+    of the vanished live files, which does not hold removals. `keys` are the only keys listed, with everything below
+    them. Raises `LeaseLost` if another worker has the plan.
     """
     values: dict[str, object] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None}
     values |= {"unlisted": [], "ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}

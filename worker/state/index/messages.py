@@ -1,4 +1,4 @@
-"""Messages about tasks: which tasks wait for one, and when it was sent."""
+"""Messages about tasks: the tasks that wait for one, and when it was sent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from worker.state.queries import load
 
 #: A task without a worker for this long gets another message.
 RESEND_AFTER = timedelta(seconds=3)
-#: The warning of a task that is passed over.
+#: The warning of a task that workers pass over.
 LOCKED = "Waiting: another session of Postgres holds rows of this index. `foldex doctor` names it."
-#: Time after which a task is tried again that met a lock, and if its index or all its files stay locked.
+#: Time after which a task that met a lock is retried, and the time if its index or all its files stay locked.
 PAUSE = timedelta(seconds=8)
 LOCKED_PAUSE = timedelta(seconds=30)
-#: Files left for each slice beyond those that every task may have.
+#: Number of remaining files for each slice beyond the slices that every task may have.
 FILES_PER_FURTHER_SLICE = 500
 
 _SQL = load("index/messages")
@@ -29,7 +29,7 @@ _SQL = load("index/messages")
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """A running task with files that wait, how many slices work on it, how many may, and whether it has few files."""
+    """A running task with waiting files, its current and maximum number of slices, and whether it has few files."""
 
     id: UUID
     slices: int
@@ -38,9 +38,9 @@ class WaitingTask:
 
 
 def note_sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
-    """Note that a message is sent, to arrive in `seconds`, so that the sweep waits for it.
+    """Record that a message is sent, to arrive in `seconds`, so that the sweep waits for it.
 
-    Returns False if another transaction locks the task: then it is being handled, or nobody could.
+    Returns False if another transaction locks the task: then it is being handled, or nobody could handle it.
     """
     with pool.connection() as connection:
         values = {"task_id": task_id, "delay": timedelta(seconds=seconds)}
@@ -48,18 +48,18 @@ def note_sent(pool: Pool, task_id: UUID, seconds: float = 0) -> bool:
 
 
 def pass_over(pool: Pool, task_id: UUID) -> None:
-    """Let workers serve other tasks for a while: a lock stays on what this one needs."""
+    """Make workers serve other tasks for a while, because a row that this one needs stays locked."""
     with pool.connection() as connection:
         values = {"task_id": task_id, "soon": PAUSE, "later": LOCKED_PAUSE, "warning": LOCKED}
         connection.execute(_SQL["pass_over"], values)
 
 
 def leave(pool: Pool, task_id: UUID, reach: Reach) -> bool:
-    """Leave a task to workers that see what this one refuses, for its reasons.
+    """Leave a task to workers that can see the directories that this one refuses, with its reasons.
 
-    Returns False if it needs nothing of that, or a worker is at it.
+    Returns False if the task needs none of these directories, or if a worker is at it.
     """
-    # a folder that this host lacks has a warning of its own
+    # a folder that this host lacks has its own warning
     values = {"task_id": task_id, **reach.values, "host": None}
     values["warning"] = f"Waiting: {' '.join(reach.refused.values())}"
     with pool.connection() as connection:
@@ -67,7 +67,7 @@ def leave(pool: Pool, task_id: UUID, reach: Reach) -> bool:
 
 
 def take_up_freed(pool: Pool) -> int:
-    """Let workers serve tasks whose index or files were locked and are free now. Returns how many."""
+    """Let workers serve tasks whose index or files are no longer locked. Returns their number."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["take_up_freed"], {"warning": LOCKED}).rowcount
 
@@ -81,7 +81,7 @@ def list_unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
 def waiting(pool: Pool, *, most_slices: int, limit: int) -> list[WaitingTask]:
     """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
 
-    At most `most_slices` work on each, or more if it has many files left.
+    Each has at most `most_slices`, or more if it has many files left.
     """
     values: dict[str, object] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
     values |= {"most_slices": most_slices, **tasks.small_bounds()}

@@ -1,4 +1,4 @@
-"""Rows of `namespace_name`: every name that was ever used, and which names to check again.
+"""Rows of `namespace_name`: every name that was ever used, and the names to check again.
 
 An upsert creates its namespace. A writer that is suspended during the purge of its index would create the namespace
 again, and no row would refer to it. So names of deleted indexes are checked for months, at growing intervals.
@@ -22,9 +22,9 @@ from worker.state.queries import load
 FIRST_PAUSE = timedelta(minutes=10)
 #: The longest interval between checks of a name.
 LONGEST_PAUSE = timedelta(weeks=1)
-#: No process is suspended for longer and writes afterwards.
+#: Maximum time for which a process may be suspended and still write afterwards.
 WATCHED = timedelta(days=180)
-#: Names that one sweep checks.
+#: Maximum number of names that one sweep checks.
 MAX_NAMES = 20
 
 _SQL = load("index/namespaces")
@@ -40,7 +40,7 @@ class RetiredNamespace:
 
 
 def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str) -> None:
-    """Note that these indexes have a derived namespace with this suffix, which is deleted with them."""
+    """Record that these indexes have a derived namespace with this suffix, which is deleted with them."""
     connection.execute(_SQL["register"], {"index_ids": list(index_ids), "suffix": suffix})
 
 
@@ -52,7 +52,7 @@ def take_due(pool: Pool, stores: Sequence[str], limit: int = MAX_NAMES) -> list[
 
 
 def note_checked(pool: Pool, name: str) -> None:
-    """Note that the store currently has nothing under this name."""
+    """Record that the store currently has nothing under this name."""
     values = {"name": name, "pause": FIRST_PAUSE, "longest": LONGEST_PAUSE, "watched": WATCHED}
     with pool.connection() as connection:
         connection.execute(_SQL["checked"], values)

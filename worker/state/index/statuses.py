@@ -17,9 +17,9 @@ _SQL = load("index/statuses")
 
 
 class TaskOfTool(Status):
-    """A task with its own warning, and what the remaining time and the other warnings of a status are made of."""
+    """A task with its own warning, and the inputs of its remaining time and other warnings."""
 
-    # a row has its counts, and what is estimated by them comes later
+    # a row has these counts; the estimates are computed from them later
     total_chunks: int
     embedded_chunks: int
     eta_seconds: float | None = None
@@ -32,26 +32,26 @@ class TaskOfTool(Status):
     unwatched_seconds: Annotated[float, HIDDEN]
     listing_warning: Annotated[str | None, HIDDEN]
     cut_texts: Annotated[bool, HIDDEN]
-    #: The tool's limit of tokens, if the run would have passed it.
+    #: The tool's limit of tokens, if the run would have exceeded it.
     passed_limit: Annotated[int | None, HIDDEN]
-    #: Since when the task has done something.
+    #: Time since which the task has been active.
     worked_from: Annotated[datetime | None, HIDDEN]
-    #: Bytes of texts and documents, and number of images, whose words are still to be read. Each file adds some bytes.
+    #: Bytes of texts and documents, and number of images, whose words are not read yet. Each file adds some bytes.
     text_left: Annotated[int, HIDDEN]
     document_left: Annotated[int, HIDDEN]
     image_left: Annotated[int, HIDDEN]
-    #: What the task itself has read of them, and the milliseconds that took.
+    #: The same amounts that the task itself has read, and the milliseconds that took.
     text_read: Annotated[int, HIDDEN]
     document_read: Annotated[int, HIDDEN]
     image_read: Annotated[int, HIDDEN]
     text_ms: Annotated[int, HIDDEN]
     document_ms: Annotated[int, HIDDEN]
     image_ms: Annotated[int, HIDDEN]
-    #: Live chunks whose vector is due.
+    #: Live chunks that still need a vector.
     vectors_due: Annotated[int, HIDDEN]
     #: Whether some callers may not read all files.
     may_hide: Annotated[bool, HIDDEN]
-    #: Whether the tool says which model it wants, by its name or its dimensions.
+    #: Whether the tool names its model or its dimensions.
     names_model: Annotated[bool, HIDDEN]
 
 

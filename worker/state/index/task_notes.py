@@ -1,4 +1,4 @@
-"""What the row of an open task notes: faults, tokens, and what it waits for."""
+"""Notes in the row of an open task: faults, tokens, and the reason for waiting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SQL = load("index/tasks")
 
 @dataclass(frozen=True, slots=True)
 class StalledTask:
-    """An open task without a worker, with what is known about the reason."""
+    """An open task without a worker, with the known facts about the reason."""
 
     id: UUID
     tool_id: UUID
@@ -41,7 +41,7 @@ def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
 def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
     """Count an unexpected exception of an index slice, at most once per `rest`.
 
-    Returns how many there were since a file ended.
+    Returns the number of exceptions since a file ended.
     """
     with pool.connection() as connection:
         values = {"task_id": task_id, "fault": fault, "rest": rest}
@@ -50,7 +50,7 @@ def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) 
 
 
 def spend(pool: Pool, task_id: UUID, tokens: int) -> int:
-    """Count tokens towards a task's limit, unless they are more than it leaves. Returns what it left before.
+    """Count tokens towards a task's limit, unless they exceed the rest. Returns the rest from before.
 
     Raises `LeaseLost` if the task has ended.
     """
@@ -68,24 +68,24 @@ def give_back(pool: Pool, task_id: UUID, tokens: int) -> None:
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:
-    """Set what a task waits for."""
+    """Set the warning that says what a task waits for."""
     warn_all(pool, [task_id], warning)
 
 
 def warn_all(pool: Pool, task_ids: Sequence[UUID], warning: str) -> None:
-    """Set what tasks wait for."""
+    """Set the warnings that say what tasks wait for."""
     with pool.connection() as connection:
         connection.execute(_SQL["warn"], {"task_ids": list(task_ids), "warning": warning})
 
 
 def clear_warning(pool: Pool, task_id: UUID) -> None:
-    """Clear what a task waited for."""
+    """Clear the warning of a task."""
     with pool.connection() as connection:
         connection.execute(_SQL["clear_warning"], {"task_id": task_id})
 
 
 def note_cut_texts(pool: Pool, index_id: UUID, epoch: int) -> None:
-    """Note that the run of an index cuts texts again that are longer than the model takes."""
+    """Record that the run of an index cuts texts again that are longer than the model accepts."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["note_cut_texts"], {"index_id": index_id, "epoch": epoch})
 

@@ -21,27 +21,28 @@ from worker.state.queries import is_true, load
 
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
-#: A task without progress for this long, and without a warning that says what it waits for, is our bug.
+#: A task without progress for this long, and without a warning that gives a reason, is a bug of ours.
 STALLED_AFTER = timedelta(minutes=1)
 #: The warning of a task that waits while other tasks occupy all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
-#: Why a changed config, whose index reached the limit, does not take effect.
+#: The reason why a changed config, whose index reached the limit, does not take effect.
 OVER_COST = "The new index needs more tokens than config.max_cost_tokens; raise it, and change the config again."
-#: Workers in a row that may die of a listing without progress before the task ends.
+#: Number of workers in a row that may die during a listing without progress before the task ends.
 MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
-#: A small task, which is indexed on the fast queue too, has at most this many files, or so many left.
+#: A small task, which is also indexed on the fast queue, has at most this many files in total or left.
 SMALL_TASK = 200
-#: A large folder with few files left counts as small if they have at most this many bytes: an edit does, a few huge
+#: A large folder with few files left counts as small if these have at most this many bytes. An edit does; a few huge
 #: files do not.
 MAX_SMALL_BYTES = 4_000_000
-#: The longest time by which a message is ever delayed.
+#: Maximum delay of a message.
 LONGEST_WAIT = timedelta(minutes=10)
-#: Rows of tasks kept per index.
+#: Number of rows of tasks kept per index.
 KEPT_TASKS = 1000
-#: Paths of several requests and changes that one run lists; beyond them it lists the whole folder.
+#: Maximum number of paths, over several requests and changes, that one run lists; beyond it the run lists the whole
+#: folder.
 MAX_PATHS = 1000
 
 _SQL = load("index/tasks")
@@ -54,16 +55,16 @@ class ListingLease:
     id: UUID
     index_id: UUID
     tool_id: UUID
-    #: The request that led to the task; None if none did.
+    #: The request that led to the task; None if there is none.
     request_id: str | None
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
     #: The only paths to list; None for the whole folder. The source may still list all.
     paths: list[str] | None
-    #: Entries of the config that earlier slices found to match something; None if a slice did not note them.
+    #: Entries of the config that earlier slices found to match something; None if a slice did not record them.
     matched: list[str] | None
-    #: Workers that died of the listing since its last progress, and the last unexpected exception.
+    #: Number of workers that died during the listing since its last progress, and the last unexpected exception.
     deaths: int
     fault: str | None
 
@@ -75,7 +76,7 @@ class RunningTask:
     id: UUID
     index_id: UUID
     tool_id: UUID
-    #: The request that led to the task; None if none did.
+    #: The request that led to the task; None if there is none.
     request_id: str | None
     epoch: int
     total_files: int
@@ -83,13 +84,13 @@ class RunningTask:
     is_small: bool
     #: The tool's limit.
     max_cost_tokens: int | None
-    #: Bytes of the files that are not done; None while more are being listed.
+    #: Bytes of the unfinished files; None during the listing.
     left_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """How far the newest task of an index is. `has_words`: all files are found by words, and no task follows."""
+    """The state of an index's newest task. `has_words`: words find all files, and no task follows."""
 
     id: UUID
     status: str
@@ -101,7 +102,7 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class _EndedTask:
-    """A task that ended just now, with what was requested of the run that follows it."""
+    """A task that has just ended, with the requests for the run that follows it."""
 
     id: UUID
     tool_id: UUID
@@ -124,11 +125,11 @@ class _EndedTask:
 
 @dataclass(frozen=True, slots=True)
 class ClosedTask:
-    """A task that ended just now, and the follow-up task, if one was requested."""
+    """A task that has just ended, and the follow-up task, if one was requested."""
 
     tool_id: UUID
     next_task_id: UUID | None
-    #: The request that led to the task; None if none did.
+    #: The request that led to the task; None if there is none.
     request_id: str | None
     #: Code and message of the error with which the task ended; None if it ended well.
     failure: tuple[str, str] | None
@@ -136,7 +137,7 @@ class ClosedTask:
 
 @dataclass(frozen=True, slots=True)
 class RetryTask:
-    """A task started for what failed; `listing`: it lists the folder first, since the last task did not."""
+    """A task started for failed files; `listing`: it lists the folder first, because the last task did not."""
 
     id: UUID
     listing: bool
@@ -156,7 +157,7 @@ def create(
 ) -> UUID | None:
     """Create a pending task for the current request. Returns None if a task is already open over this index.
 
-    It lists only `paths`, if given, unless the last task left something undone.
+    It lists only `paths`, if given, unless the last task left work undone.
     """
     values: dict[str, object] = {"id": uuid4(), "tool_id": tool_id, "index_id": index_id, "kind": kind}
     values |= {"folder_node_id": folder_node_id, "full": full, "allow_removals": allow_removals}
@@ -184,7 +185,7 @@ def request_rerun(
     allow_removals: bool = False,
     paths: Sequence[str] | None = None,
 ) -> bool:
-    """Request a follow-up for a tool, over some paths or all, of the task that is open over an index.
+    """Request a follow-up of the open task over an index for a tool, over some paths or all.
 
     Returns False if none is open.
     """
@@ -205,7 +206,7 @@ def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_pa
 def retry(
     connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None
 ) -> RetryTask | None:
-    """Start a task over what failed or was left open, if anything. Requires the index locked and no open task.
+    """Start a task over failed or open files, if any. Requires the index locked and no open task.
 
     The folder is not listed again, unless the last task ended before it had listed all of it.
     """
@@ -220,7 +221,7 @@ def retry(
 def repair(
     connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None
 ) -> RetryTask | None:
-    """Start a task over what was lost of live files, if anything, after a run that ended well.
+    """Start a task over lost data of live files, if any, after a run that ended well.
 
     Requires the index locked and no open task.
     """
@@ -251,7 +252,7 @@ def _take_up(
 
 
 def widen(connection: Connection[Any], index_id: UUID, tool_id: UUID) -> None:
-    """Make the task that is open over an index, or one that follows it, list the whole folder for another tool."""
+    """Make the open task over an index, or one that follows it, list the whole folder for another tool."""
     connection.execute(_SQL["widen"], {"index_id": index_id, "tool_id": tool_id})
 
 
@@ -286,7 +287,7 @@ def release_plan(pool: Pool, task_id: UUID, owner: UUID) -> None:
 
 
 def small_bounds() -> dict[str, int]:
-    """What makes a task small, as the parameters of queries."""
+    """Return the limits of a small task, as query parameters."""
     return {"most_files": SMALL_TASK, "most_bytes": MAX_SMALL_BYTES}
 
 
@@ -310,9 +311,9 @@ def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bo
 
 
 def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
-    """Bring a task's counts up to date, and close it if nothing is left. Returns None while it continues.
+    """Update a task's counts, and close it if nothing is left. Returns None while it continues.
 
-    Without `wait`, a task is left alone if its row, its project or its index is locked.
+    Without `wait`, a task is skipped if its row, its project or its index is locked.
     """
     values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
@@ -326,7 +327,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         if not holds(connection, task_id, wait=wait):
             return None
         if takes_long and wait and not are_noted:
-            # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
+            # nobody else counts now, and nobody waits for this; later changes arrive as increments
             counting.count(connection, [task_id])
     with pool.connection() as connection:
         if wait:
@@ -340,7 +341,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
 
 
 def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
-    """Lock a task's row; `wait` for a second. Nobody begins to wait for it who holds its project already."""
+    """Lock a task's row; `wait` for a second. A process that holds the task's project never waits for the row."""
     values = {"task_id": task_id, "patience": "1s"}
     if not wait:
         return connection.execute(_SQL["lock_task"], values).fetchone() is not None
@@ -349,7 +350,7 @@ def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
 
 
 def list_done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
-    """Return running tasks of which nothing is left, with their indexes."""
+    """Return running tasks without remaining work, with their indexes."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["done"], {"limit": limit}).fetchall()
 
@@ -362,7 +363,7 @@ def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Close
 
 
 def cancel(connection: Connection[Any], index_id: UUID, only: UUID | None = None) -> bool:
-    """End the task that is open over an index, if it is `only` that one. Returns False if none is.
+    """End the open task over an index, if it is `only` that one. Returns False if none is.
 
     Requires the index locked.
     """
@@ -383,14 +384,14 @@ def open_over(connection: Connection[Any], index_id: UUID | None) -> UUID | None
 def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> ClosedTask | None:
-    """End an open task early: its workers are shut out, and its open files return to their live content."""
+    """End an open task early: shut out its workers, and return its open files to their live content."""
     values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
     if open_over(connection, index_id) != task_id:
         return None
     connection.execute(_SQL["shut_out"], values)
     returned = leftovers.return_files(connection, index_id)
-    # what is left to return is counted when all is
+    # the counting includes the files still to return
     (counting.count if returned is None else counting.add_noted)(connection, [task_id])
     return _close(connection, _SQL["stop"], values, returned)
 
@@ -398,7 +399,7 @@ def _stop(
 def _close(
     connection: Connection[Any], query: SQL, values: Mapping[str, object], returned: UUID | None = None
 ) -> ClosedTask | None:
-    """Run the query that ends a task, and everything that follows from it in the same transaction."""
+    """Run the query that ends a task, and all its consequences in the same transaction."""
     task = connection.cursor(row_factory=class_row(_EndedTask)).execute(query, values).fetchone()
     if task is None:
         return None
@@ -407,10 +408,10 @@ def _close(
     failure = (task.error_code or "", error or "") if status is TaskStatus.ERROR else None
     closed = ClosedTask(task.tool_id, None, task.request_id, failure)
     if task.over_cost:
-        # nothing switches to an index that the limit left incomplete
+        # no tool switches to an index that the limit left incomplete
         status, error = TaskStatus.ERROR, OVER_COST
     if not task.rerun or (status is not TaskStatus.ERROR and not task.awaits_vectors):
-        # Else the run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
+        # Otherwise the requested follow-up may succeed, so tools that wait for the index wait for that run.
         index_switch.settle(connection, task.index_id, status, error)
     return replace(closed, next_task_id=_create_follow_up(connection, task)) if task.rerun else closed
 
@@ -424,6 +425,6 @@ def _create_follow_up(connection: Connection[Any], task: _EndedTask) -> UUID | N
 
 
 def bring_back(pool: Pool) -> int:
-    """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
+    """Reset times that exceed the maximum delay, because the clock was set back. Returns the number of tasks."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount

@@ -22,7 +22,7 @@ from worker.state.index.tools import NewIndex
 from worker.state.pool import Pool, again_if_locked
 from worker.state.queries import load
 
-#: Fields of a config that hold at once, also while another index is being built.
+#: Fields of a config that take effect at once, even while another index is being built.
 AT_ONCE = ["metadata", "metadata_from", "rules"]
 
 CANCELLED = "The change was cancelled."
@@ -30,7 +30,7 @@ GONE = "The tool was deleted in the meantime; create a new one."
 
 
 class ConfigChanged(Exception):
-    """Another request changed the config on which a change is based."""
+    """Raised when another request changed the config on which a change is based."""
 
 
 log = structlog.get_logger()
@@ -44,8 +44,8 @@ def reindex(
 ) -> UUID | None:
     """Start an incremental task and return its id, or request a follow-up of the open one and return None.
 
-    It lists only `paths`, if given, unless the last task left something undone. An index that is being built for the
-    tool is brought up to date as well. Raises `NotFound`.
+    It lists only `paths`, if given, unless the last task left work undone. An index that is being built for the tool is
+    brought up to date as well. Raises `NotFound`.
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
@@ -117,9 +117,9 @@ def _end_work(pool: Pool, tool_id: UUID, only: UUID | None) -> None:
 
 @again_if_locked
 def retry(pool: Pool, tool_id: UUID) -> RetryTask | None:
-    """Start a task over what failed or was left open. Returns None if there is nothing, or a task is already open.
+    """Start a task over failed or open files. Returns None if there are none, or a task is already open.
 
-    An open task gets a follow-up, which takes up what failed in it. Raises `NotFound`.
+    An open task gets a follow-up, which takes up its failed files. Raises `NotFound`.
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
@@ -137,7 +137,7 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
 
 @again_if_locked
 def set_derived(pool: Pool, tool_id: UUID, name: str, part: Mapping[str, object]) -> None:
-    """Change only the part of a tool's config that is for one derived index."""
+    """Change only the part of a tool's config that configures one derived index."""
     with pool.connection() as connection:
         connection.execute(_SQL["set_derived"], {"tool_id": tool_id, "name": name, "part": Jsonb({**part})})
 
@@ -155,9 +155,9 @@ def change_config(
 ) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
-    Without `new_index` it leads to the index that was wanted last.
+    Without `new_index` the config leads to the index that was wanted last.
 
-    What `AT_ONCE` names holds at once in any case, except for sidecars. Returns the task to send, if one was
+    The fields of `AT_ONCE` always take effect at once, except for sidecars. Returns the task to send, if one was
     started. An index being built for an earlier change is given up. Raises `NotFound`, and `ConfigChanged` if the last
     wanted config is not `base`.
     """
@@ -186,7 +186,7 @@ def change_config(
 
 
 def _at_once(tool: LockedTool, config: ToolConfig) -> Jsonb:
-    """The part of a config that holds at once. An index is made for sidecars or not, so these wait for the switch."""
+    """Return the part of a config that takes effect at once. Sidecars wait for the switch to an index with them."""
     sources: list[str] = [source for source in dict.fromkeys(config.metadata_from) if source != "sidecars"]
     if tool.has_sidecars:
         sources.append("sidecars")
@@ -212,7 +212,7 @@ def _lock(connection: Connection[Any], tool_id: UUID) -> LockedTool:
     if tool is None:
         raise NotFound(GONE)
     if tool.is_stopping:
-        # what is asked for now is not for the task that a cancel stopped
+        # a new request does not concern the task that a cancel stopped
         _stop(connection, tool.index_id)
     return tool
 

@@ -1,6 +1,6 @@
 """Rows of `search_tool` and `search_index`.
 
-A tool is a user's handle. An index is a folder embedded one way, which tools share.
+A tool is a user's handle. An index is a folder embedded with one configuration, and tools share it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MAX_NAMESPACE = 128
 TREE = ".tree"
 #: Seconds after which a purge leaves the rest to the next sweep, because other steps wait.
 PURGE_SECONDS = 0.5
-#: Projects in one list of them.
+#: Maximum number of projects in one list.
 MAX_PROJECTS = 1000
-#: Bytes of configs and sources on a page of tools. Those of a tool have up to 210 kB.
+#: Maximum bytes of configs and sources on a page of tools. One tool has up to 210 kB.
 MAX_PAGE_BYTES = 2 << 20
 
 _SQL = load("index/tools")
@@ -53,7 +53,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A folder embedded one way. `url_template`, `metadata` and `tool_id` are of the tool by which it was found."""
+    """A folder embedded one way. `url_template`, `metadata` and `tool_id` belong to the tool that found it."""
 
     id: UUID
     project_id: str
@@ -64,7 +64,7 @@ class Index:
     keyword_index: str
     namespace: str
     epoch: int
-    #: Id of the key whose hashes the store has instead of words, names and paths; None: it has readable text.
+    #: Id of the key whose hashes replace words, names and paths in the store; None: it has readable text.
     text_key: str | None = None
     url_template: str | None = None
     metadata: MetadataView = PLAIN
@@ -97,7 +97,7 @@ class SearchableTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolOver:
-    """A tool over a source. `is_new`: it was made now; `task_id` is its task, if that has to be sent."""
+    """A tool over a source. `is_new`: it was created now; `task_id` is its task, if that must be sent."""
 
     tool_id: UUID
     name: str
@@ -107,7 +107,7 @@ class ToolOver:
 
 @dataclass(frozen=True, slots=True)
 class NewIndex:
-    """What a tool needs; an existing index with all of it is shared."""
+    """The requirements of a tool. Tools share an existing index that meets all of them."""
 
     project_id: str
     source: AnySource
@@ -120,7 +120,7 @@ class NewIndex:
 
     @property
     def identity(self) -> str:
-        """Equal for two tools exactly if they share an index."""
+        """A string that is equal for two tools exactly if they share an index."""
         parts = [self.source.model_dump(), self.settings.identity, self.keyword_index, *filter(None, [self.text_key])]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -133,7 +133,7 @@ class BuriedIndex:
     namespace: str
     keyword_index: str
     final: bool
-    #: Namespaces of what was derived from the index, such as its summaries.
+    #: Namespaces derived from the index, such as its summaries'.
     derived: list[str]
 
 
@@ -200,7 +200,7 @@ def _create_unless(
 
 
 def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfig) -> ToolOver | None:
-    """Return the oldest tool that indexes all of a source and whose config has what `config` changes, if any."""
+    """Return the oldest tool that indexes all of a source and whose config includes `config`'s changes, if any."""
     with pool.connection() as connection:
         return _over(connection, "over_whole", project_id, source, config)
 
@@ -233,7 +233,7 @@ def _of_source(pool: Pool, name: str, source: AnySource, **values: str) -> tuple
 
 
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
-    """Whether the index of one of these tools has an open task."""
+    """Return whether the index of any of these tools has an open task."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_busy"], {"tool_ids": list(tool_ids)})
 
@@ -274,7 +274,7 @@ def _insert(
 
 
 def stored(config: ToolConfig) -> Jsonb:
-    """A config as its column holds it: without what has its default."""
+    """Return a config as its column stores it: without default values."""
     return Jsonb(config.model_dump(exclude_defaults=True))
 
 
@@ -322,7 +322,7 @@ def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None
 
 
 def fitting(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> int:
-    """How many of the next `limit` tools fit on a page of `MAX_PAGE_BYTES`: one at least."""
+    """Return how many of the next `limit` tools fit on a page of `MAX_PAGE_BYTES`: at least one."""
     time, id_ = after or (None, None)
     values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
     with autocommit(pool) as connection:
@@ -396,7 +396,7 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
 @again_if_locked
 def _delete_rows(pool: Pool, values: dict[str, str]) -> list[str]:
     with pool.connection() as connection:
-        # nodes that others add meanwhile would go with their folder, and nobody would know of their objects
+        # nodes added at the same time would be deleted with their folder, and nobody would know of their objects
         index_switch.lock_project(connection, values["project_id"])
         connection.execute(_SQL["wait_for_vectors_and_keys"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
@@ -404,13 +404,13 @@ def _delete_rows(pool: Pool, values: dict[str, str]) -> list[str]:
 
 
 def projects(pool: Pool) -> list[str]:
-    """All projects that have tools, at most `MAX_PROJECTS`."""
+    """Return the projects that have tools, at most `MAX_PROJECTS`."""
     with pool.connection() as connection:
         return [project for (project,) in connection.execute(_SQL["projects"], {"limit": MAX_PROJECTS}).fetchall()]
 
 
 def project_exists(pool: Pool, project_id: str) -> bool:
-    """Whether the project has any node, tool or key."""
+    """Return whether the project has any node, tool or key."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["project_exists"], {"project_id": project_id})
 
@@ -428,10 +428,10 @@ def list_buried(pool: Pool, vector_store: str, limit: int) -> list[BuriedIndex]:
 
 
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
-    """Delete the rows of a deleted index, its own row only if `final`; from then on the namespace's name is checked.
+    """Delete the rows of a deleted index, its own row only if `final`; from then on its namespace name is checked.
 
     A large index takes several rounds, and so does one with rows that other transactions lock. Returns True after the
-    last.
+    last round.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
     values = {"index_id": index_id, "pause": namespaces.FIRST_PAUSE}

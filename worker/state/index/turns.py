@@ -1,4 +1,4 @@
-"""Which task is next: projects take turns, whichever task a message names."""
+"""Selects the next task: projects take turns, whichever task a message names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from worker.state.index import tasks
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 
-#: Kinds of work, of each of which the projects take turns.
+#: Kinds of work. Projects take turns for each kind separately.
 Work = Literal["listing", "index", "tree"]
-#: Listings among which a worker looks for one whose rows nobody locks.
+#: Number of listings among which a worker looks for one with unlocked rows.
 MAX_CANDIDATES = 20
 
 _SQL = load("index/turns")
@@ -21,25 +21,25 @@ _SQL = load("index/turns")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a worker leaves to others: what `me` has just left, folders of its host, and refused stores and contents."""
+    """Work that a worker can do: not what `me` has just left, other hosts' folders, or refused stores and contents."""
 
     me: UUID | None = None
     host: str | None = None
-    #: With the reasons.
+    #: Refused stores and contents, with the reasons.
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, object]:
-        """The parameters of queries."""
+        """The query parameters."""
         return {"me": self.me, "host": self.host, "refused": [*self.refused]}
 
 
-#: Everything.
+#: All work.
 ANYTHING = Reach()
 
 
 def is_in_reach(pool: Pool, task_id: UUID, reach: Reach) -> bool:
-    """Whether a worker sees the directories and the folder that a task needs, as far as it knows."""
+    """Return whether a worker can see the directories and the folder that a task needs, as far as it knows."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["is_in_reach"], {"task_id": task_id, **reach.values})
 
@@ -54,7 +54,7 @@ def fairest(
 ) -> UUID | None:
     """Return the task that is due for a worker, `preferred` on a tie.
 
-    Considers only tasks in its `reach`, and perhaps `only_small` ones, or those with files that lack their words.
+    Considers only tasks in its `reach`, and optionally `only_small` ones, or tasks with files that lack their words.
     """
     values: dict[str, object] = {"preferred": preferred, "only_small": only_small, "only_words": only_words}
     values |= {**tasks.small_bounds(), **reach.values}
@@ -65,7 +65,7 @@ def fairest(
 
 
 def words_wait(pool: Pool, *, only_small: bool = False, reach: Reach = ANYTHING) -> bool:
-    """Whether a task of those that `fairest` considers has files without their words."""
+    """Return whether any task that `fairest` considers has files without their words."""
     values = {"only_small": only_small, **tasks.small_bounds(), **reach.values}
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["words_wait"], values)
@@ -80,6 +80,6 @@ def listings(pool: Pool, preferred: UUID, reach: Reach = ANYTHING) -> list[UUID]
 
 
 def take(pool: Pool, project_id: str, work: Work) -> None:
-    """Note that a project is being served, so that others come first next time."""
+    """Record that a project is being served, so that others come first next time."""
     with autocommit(pool) as connection:
         connection.execute(_SQL["take"], {"project_id": project_id, "work": work})

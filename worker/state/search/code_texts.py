@@ -1,4 +1,4 @@
-"""The text of code, its definitions and its paths, as those need them who follow names through it."""
+"""The text, definitions and paths of code, for following names through it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from worker.state.pool import Pool
 from worker.state.queries import load
 from worker.state.search.snippets import TextRow
 
-#: Seconds that a look through all texts of an index may take.
+#: Maximum seconds for searching all texts of an index.
 TIMEOUT_SECONDS = 5
 
 _SQL = load("search/code_texts")
 
-#: The files that count; None: all of the index.
+#: The files to consider; None: the whole index.
 Only = Sequence[UUID] | None
 
 
@@ -32,7 +32,7 @@ class CodeFile(NamedTuple):
 
 
 class KnownLine(NamedTuple):
-    """A line that rows know already: a use of a name, or where a definition of it begins."""
+    """A line that rows record for a name: a use of it, or the beginning of a definition."""
 
     file_id: UUID
     line: int
@@ -40,7 +40,7 @@ class KnownLine(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """A definition, as its row has it."""
+    """A definition, with the columns of its row."""
 
     file_id: UUID
     number: int
@@ -60,9 +60,9 @@ class Defined(NamedTuple):
 def containing(
     pool: Pool, index_id: UUID, name: str, limit: int, *, without: Iterable[str] = (), only: Only = None
 ) -> list[CodeFile] | None:
-    """Return files of code whose text contains a name, by path, `without` those of some languages.
+    """Return code files whose text contains a name, by path, `without` files in some languages.
 
-    None if looking through all texts takes too long.
+    None if searching all texts takes too long.
     """
     values: dict[str, object] = {"index_id": index_id, "name": name, "limit": limit, "only": only}
     values["without"] = list(without)
@@ -84,7 +84,7 @@ def read_files(pool: Pool, ids: Iterable[UUID]) -> list[CodeFile]:
 
 
 def read_texts(pool: Pool, ids: Iterable[UUID], max_bytes: int) -> dict[UUID, list[TextRow]]:
-    """Return the live text of files, as far as their bytes are no more than `max_bytes` together."""
+    """Return the live text of files, up to `max_bytes` in total."""
     pieces: dict[UUID, list[TextRow]] = defaultdict(list)
     with pool.connection() as connection:
         values = {"ids": list(ids), "bytes": max_bytes}
@@ -94,7 +94,7 @@ def read_texts(pool: Pool, ids: Iterable[UUID], max_bytes: int) -> dict[UUID, li
 
 
 def known_lines(pool: Pool, index_id: UUID, name: str, ids: Sequence[UUID]) -> list[KnownLine]:
-    """Return the lines of files that rows know for a name."""
+    """Return the lines of files that rows record for a name."""
     values = {"index_id": index_id, "name": name, "ids": list(ids)}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(KnownLine)).execute(_SQL["stored_uses"], values).fetchall()
@@ -111,7 +111,7 @@ def outlines(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, list[Defined]]:
 
 
 class CalledName(NamedTuple):
-    """A call: where it stands, and what its name is."""
+    """A call: its place, and the name that it calls."""
 
     file_id: UUID
     line: int
@@ -154,7 +154,7 @@ def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, on
 def importing(
     pool: Pool, index_id: UUID, names: Sequence[str], modules: Sequence[str], limit: int, *, only: Only = None
 ) -> list[UUID]:
-    """Return files that import one of these modules, or that may import one of the names under another one."""
+    """Return files that import one of these modules, or that may import one of the names under an alias."""
     values = {"index_id": index_id, "names": list(names), "modules": list(modules), "limit": limit, "only": only}
     with pool.connection() as connection:
         return [id_ for (id_,) in connection.execute(_SQL["importing"], values)]
@@ -169,7 +169,7 @@ def calls_by(pool: Pool, index_id: UUID, wanted: Sequence[tuple[UUID, str]]) -> 
 
 
 def calls_in(pool: Pool, definitions: Sequence[Defined], limit: int) -> list[CalledName]:
-    """Return the calls in definitions and in what they contain."""
+    """Return the calls in definitions, including nested ones."""
     values = {
         "files": [each.file_id for each in definitions],
         "paths": [each.path for each in definitions],

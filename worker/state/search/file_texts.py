@@ -1,4 +1,4 @@
-"""Which files have their text in the rows, and what is known about those that may have none yet."""
+"""Files whose text is in the rows, and known facts about files that may have no text yet."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load, only_of
 from worker.state.search.snippets import TextRow
 
-#: Bytes of files whose text is held in memory at a time.
+#: Maximum bytes of files whose text is held in memory at a time.
 _BATCH_BYTES = 4_000_000
-#: Files whose text is held in memory at a time.
+#: Maximum number of files whose text is held in memory at a time.
 _BATCH_FILES = 200
 #: Rows fetched at a time.
 _PAGE_ROWS = 1_000
-#: Pending files, smallest first, among which one without live text is looked for. A run over files that all have some
-#: would read all their rows for each query.
+#: Number of pending files, smallest first, that are examined for one without live text. Otherwise each query during a
+#: run over files with live text would read all their rows.
 _MOST_LOOKED_AT = 10_000
 
 _SQL = load("search/file_texts")
@@ -59,10 +59,10 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class WaitingFiles:
-    """What a search cannot find by words yet.
+    """Files that words cannot find yet.
 
     `is_listing`: the open task lists the folder. `is_first`: it is the first task. `are_some`: it is to read files
-    that have no live text.
+    without live text.
     """
 
     is_listing: bool
@@ -88,10 +88,10 @@ def read_stored(
     below: str | None,
     is_wanted: Callable[[TextFile], bool],
 ) -> Iterator[tuple[TextFile, list[TextRow]]]:
-    """Yield files with live text, folder by folder, each with its pieces in order; not `excluded_types`, only `below`.
+    """Yield files with live text by folder, each with its pieces in order; not `excluded_types`, only `below`.
 
     It holds one batch in memory, and a single connection until the last file is taken: users that waited for a second
-    connection could wait for each other. Callers limit how many do so at once.
+    connection could wait for each other. Callers limit the number of concurrent calls.
     """
     values = {
         "index_id": index_id,
@@ -122,7 +122,7 @@ def _batches(files: Iterable[TextFile]) -> Iterator[list[TextFile]]:
 
 
 def read_listed(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
-    """Return those of the files that are listed."""
+    """Return the files that are listed, by id."""
     with pool.connection() as connection:
         rows = connection.cursor(row_factory=class_row(ListedFile)).execute(_SQL["listed_files"], {"ids": list(ids)})
         return {row.id: row for row in rows}
@@ -144,7 +144,7 @@ def read_unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterato
 
 
 def waiting(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) -> WaitingFiles:
-    """Return what a search of the index, or `only` of some of its files, cannot find by words yet."""
+    """Return the files of the index, or `only` of some, that words cannot find yet."""
     values = {"index_id": index_id, "most": _MOST_LOOKED_AT, "only": only_of(only)}
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["waiting"], values).fetchone()
@@ -152,6 +152,6 @@ def waiting(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) ->
 
 
 def is_listed(pool: Pool, index_id: UUID) -> bool:
-    """Whether the rows show the whole folder."""
+    """Return whether the rows show the whole folder."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["is_listed"], {"index_id": index_id})

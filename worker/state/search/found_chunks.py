@@ -1,4 +1,4 @@
-"""Live rows of `chunk`, as searches read them: what an answer shows of them, and which of them pass the filters."""
+"""Live rows of `chunk` for searches: their columns in answers, and filters over them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SQL = load("search/found_chunks")
 
 # a query reads a hundred, and creating a dataclass takes several times as long
 class HitRow(NamedTuple):
-    """What an answer shows of a live chunk, in the order of the columns, with its version.
+    """The columns of a live chunk that an answer shows, in their order, with its version.
 
-    `read_text` is its text as it is read; None if it is read as it is written.
+    `read_text` is its text in readable form; None if the stored text is already readable.
     """
 
     chunk_id: str
@@ -53,7 +53,7 @@ class HitRow(NamedTuple):
 
     @classmethod
     def of(cls, columns: Sequence[Any]) -> Self:
-        """The row with these columns."""
+        """Return the row with these columns."""
         row = cls(*columns)
         read = as_read(row.file_type, row.chunk_text)
         return row if read is None else row._replace(read_text=read)
@@ -65,15 +65,15 @@ class HitRow(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Where the chunk is: the path of its file, what tells files with one path apart, and its position.
+        """The chunk's location: its file's path, the id path that distinguishes files with one path, and its position.
 
-        Equal hits are ordered so, never by ids: equal folders give equal answers.
+        It orders equal hits instead of ids, so that equal folders give equal answers.
         """
         return self.file_path, self.file_id_path, self.chunk_index
 
 
 def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, HitRow]:
-    """Return what an answer shows of live chunks; ids without a live row are omitted."""
+    """Return the answer columns of live chunks; ids without a live row are omitted."""
     values = {"ids": text_array(ids), "index_id": index_id}
     with autocommit(pool) as connection:
         cursor = connection.cursor(binary=True).execute(_SQL["hits"], values)
@@ -83,7 +83,7 @@ def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, HitRow]:
 def newer_hits(
     pool: Pool, index_id: UUID, ids: Sequence[str], known: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, HitRow]]:
-    """Return the versions of live chunks, and the `hits` of those whose version is not the known one ("" if none is).
+    """Return the versions of live chunks, and the `hits` of chunks whose known version ("" if none) is outdated.
 
     Both are of the same moment.
     """
@@ -103,7 +103,7 @@ def versions(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, str]:
 
 
 def is_without_lists(version: str) -> bool:
-    """Whether the project had no access list at all when this version of a row was read."""
+    """Return whether the project had no access list at all when this version of a row was read."""
     return not version.endswith(" lists")
 
 
@@ -115,9 +115,9 @@ def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
 
 
 def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> set[str]:
-    """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words.
+    """Return the live chunks that contain a phrase in lower case, with any white space between its words.
 
-    It may stand there as it is written or as it is read.
+    Both the stored text and its readable form are searched.
     """
     normal = " ".join(storable(phrase.lower()).split())
     with autocommit(pool) as connection:
@@ -131,7 +131,7 @@ def _normal_reading(type_: str | None, text: str) -> str:
 
 
 def any_live(pool: Pool, index_id: UUID, only: Collection[UUID] | None = None) -> bool:
-    """Whether any text of the index, or `only` of some of its files, can be found."""
+    """Return whether any text of the index, or `only` of some of its files, is searchable."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_live"], {"index_id": index_id, "only": only_of(only)})
 
@@ -144,14 +144,14 @@ def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str
 
 
 def passing(pool: Pool, ids: Sequence[str], values: dict[str, object]) -> list[str]:
-    """Return those of the given live chunks that pass the filters."""
+    """Return the given live chunks that pass the filters."""
     with autocommit(pool) as connection:
         rows = connection.execute(_SQL["passing"], {**values, "ids": list(ids)})
         return [id_ for (id_,) in rows]
 
 
 def find_unembedded(pool: Pool, values: dict[str, object]) -> list[tuple[UUID, int]]:
-    """Return files found by words only that pass the filters, by path: id, and characters of the whole text."""
+    """Return files without vectors that pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
         return connection.execute(_SQL["unembedded"], values).fetchall()
 
@@ -169,6 +169,6 @@ def _with_text(row: HitRow, lead: str, trail: str) -> tuple[HitRow, TextRow]:
 
 
 def any_passes(pool: Pool, values: dict[str, object]) -> bool:
-    """Whether any live chunk passes the filters."""
+    """Return whether any live chunk passes the filters."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["any_passes"], values)

@@ -30,14 +30,14 @@ class ListingComparison:
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """Files of an index that are not removed; `going` are those listed as vanished whose removal is open."""
+    """Files of an index that are not removed; `going` are files listed as vanished whose removal is open."""
 
     known: int
     going: int
 
 
 def compare(pool: Pool, index_id: UUID, entries: Sequence[SourceEntry], wanted: Sequence[bool]) -> ListingComparison:
-    """Compare a page of the folder's listing with the rows; `wanted` says which entries the index would take."""
+    """Compare a page of the folder's listing with the rows; `wanted` selects the entries that the index would take."""
     values = {
         "ids": [file_id(index_id, entry.key) for entry in entries],
         "wanted": list(wanted),

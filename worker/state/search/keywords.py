@@ -1,4 +1,4 @@
-"""Keywords in Postgres: how they are written, and their search by BM25.
+"""Keywords in Postgres: how they are written, and how BM25 searches them.
 
 After Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with two limits: common
 lexemes are counted in a sample, and only chunks with a rare lexeme of the query are scored.
@@ -26,28 +26,28 @@ from worker.tokens.language_words import text_words
 Field = Literal["text", "code"]
 FIELDS: tuple[Field, ...] = ("text", "code")
 
-#: Lexemes of a query that are looked up, the longest first.
+#: Maximum number of lexemes of a query that are looked up, the longest first.
 MAX_LEXEMES = 64
-#: Lexemes of a query that are scored, the rarest first.
+#: Maximum number of lexemes of a query that are scored, the rarest first.
 MAX_TERMS = 32
-#: Maximum number of chunks that are scored, of all that hold a word of the query.
+#: Maximum number of chunks that are scored, of all chunks with a word of the query.
 MAX_CANDIDATES = 3_000
-#: Chunks that hold a lexeme are counted up to this number.
+#: Maximum count of chunks with a lexeme; counting stops there.
 MAX_COUNT = 2_000
-#: Size of the sample of chunks that tells the share of a more common lexeme.
+#: Number of sampled chunks that estimate the share of a more common lexeme.
 SAMPLE_CHUNKS = 1_000
-#: Seconds for which a process remembers the share of an index's chunks that hold a lexeme. Nothing is remembered of an
-#: index smaller than the sample, because it may be only starting to fill.
+#: Seconds for which a process caches the share of an index's chunks with a lexeme. Nothing is cached for an index
+#: smaller than the sample, because it may be only starting to fill.
 REMEMBERED_SHARE_SECONDS = 600
-#: Number of lexemes, over all indexes, whose shares a process remembers.
+#: Maximum number of lexemes, over all indexes, whose shares a process caches.
 MAX_REMEMBERED_SHARES = 200_000
-#: Seconds for which a process remembers the size of an index.
+#: Seconds for which a process caches the size of an index.
 REMEMBERED_SIZE_SECONDS = 60
-#: Number of indexes whose sizes a process remembers.
+#: Maximum number of indexes whose sizes a process caches.
 MAX_REMEMBERED_SIZES = 10_000
-#: Minimum number of chunks with a lexeme whose share is remembered.
+#: Minimum number of chunks with a lexeme for its share to be cached.
 MIN_REMEMBERED = 50
-#: Seconds that a statement may take: less than a caller's connection waits for an answer.
+#: Maximum seconds of a statement: less than a caller's connection waits for an answer.
 TIMEOUT_SECONDS = 3
 
 _SQL = load("search/keywords")
@@ -84,7 +84,7 @@ def search(
 ) -> list[tuple[str, float]]:
     """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
-    `values` are the filters, `query`, `index_id` and `limit`. Of a `phrase` a chunk must have every word. Raises
+    `values` are the filters, `query`, `index_id` and `limit`. A chunk must contain every word of a `phrase`. Raises
     `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
@@ -97,7 +97,7 @@ def search(
 
 
 def _lexemes(query: str, field: Field, languages: frozenset[str]) -> list[str]:
-    """The longest tokens of the query, because they are likely to be rare."""
+    """Return the longest tokens of the query, because they are likely to be rare."""
     tokens = set(query_tokens(query, field, languages))
     return sorted(tokens, key=lambda token: (-len(token), token))[:MAX_LEXEMES]
 
@@ -130,7 +130,7 @@ def _ranked(
 def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
     """Choose the chunks to score: those with a rare lexeme; if even the rarest is common, first those with all.
 
-    Of more than `MAX_CANDIDATES` chunks the first by id are taken, so that they are always the same.
+    Of more than `MAX_CANDIDATES` chunks the first by id are taken, so that the choice is always the same.
     """
     matching = 0.0
     rare: list[str] = []
@@ -168,7 +168,7 @@ def _frequencies(
     missing = [lexeme for lexeme, share in remembered.items() if share is None]
     counted = _read_frequencies(connection, index_id, field, missing, total) if missing else {}
     if total >= SAMPLE_CHUNKS:
-        # ignore counts above the remembered total: chunks were added since
+        # ignore counts above the cached total: chunks were added since
         common = {lexeme: number / total for lexeme, number in counted.items() if MIN_REMEMBERED <= number <= total}
         with _lock:
             _shares.update({(index_id, field, lexeme): share for lexeme, share in common.items()})

@@ -1,4 +1,4 @@
-"""The languages of an index, which decide how a query's words are searched."""
+"""The languages of an index, which decide how the words of a query are searched."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 from worker.tokens.languages import DEFAULT
 
-#: Seconds for which a process remembers the languages of an index.
+#: Seconds for which a process caches the languages of an index.
 REMEMBERED_SECONDS = 0.25
-#: Number of indexes whose languages a process remembers.
+#: Maximum number of indexes whose languages a process caches.
 MAX_REMEMBERED = 10_000
-#: Files that are counted at most, which takes some 20 ms.
+#: Maximum number of files that are counted, which takes some 20 ms.
 MAX_COUNTED = 20_000
 
 _SQL = load("search/languages")
@@ -26,7 +26,7 @@ _of_indexes: TTLCache[UUID, frozenset[str]] = TTLCache(MAX_REMEMBERED, REMEMBERE
 
 
 def of_index(pool: Pool, index_id: UUID) -> frozenset[str]:
-    """The languages of an index's searchable files."""
+    """Return the languages of an index's searchable files."""
     with _lock:
         known = _of_indexes.get(index_id)
     if known is None:
@@ -39,9 +39,9 @@ def of_index(pool: Pool, index_id: UUID) -> frozenset[str]:
 
 
 def others_share(pool: Pool, index_id: UUID, without: Collection[str]) -> float:
-    """The share of an index's chunks whose files are in other languages than `DEFAULT`, 0 to 1.
+    """Return the share of an index's chunks whose files are in other languages than `DEFAULT`, 0 to 1.
 
-    Files of the types `without` do not count, and of many files only the first `MAX_COUNTED`.
+    Files of the types `without` do not count. Of many files, only the first `MAX_COUNTED` do.
     """
     if of_index(pool, index_id) <= {DEFAULT}:
         return 0.0

@@ -1,4 +1,4 @@
-"""The rows of chunks that searches found before. Versions, which are read each time, tell whether they changed."""
+"""A cache of the rows of chunks that searches found before. Each search reads versions to find changed rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worker.state.search.found_chunks import HitRow
 
 #: Maximum bytes of the texts and other values that a process keeps, unless `API_MEMORY_MB` sets another number.
 MAX_BYTES = ApiMemory().found_rows
-#: Share of the rows that must be known. Below it, reading their versions first costs more than it saves.
+#: Minimum share of known rows. Below it, reading versions first costs more than it saves.
 KNOWN_SHARE = 0.75
 #: Assumed bytes of a row without its text.
 ROW_BYTES = 2_000
@@ -29,7 +29,7 @@ class FoundRows(NamedTuple):
 
 
 class LiveRows:
-    """A cache of rows, of which the oldest leave first. Thread-safe."""
+    """A cache of rows that evicts the oldest first. Thread-safe."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -38,13 +38,13 @@ class LiveRows:
         self._bytes = 0
 
     def limit(self, max_bytes: int) -> None:
-        """Keep at most so many bytes from now on."""
+        """Limit the cache to this many bytes from now on."""
         with self._lock:
             self._max_bytes = max_bytes
             self._shrink()
 
     def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> FoundRows:
-        """The rows as they are now. Reads all of them at once if too few are known."""
+        """Return the current rows. Reads all rows at once if too few are known."""
         known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
         if len(known) < KNOWN_SHARE * len(ids):
             rows = self._keep(found_chunks.hits(pool, index_id, ids))
@@ -83,7 +83,7 @@ def _size(row: HitRow) -> int:
 
 _process_rows = LiveRows()
 
-#: The rows as they are now, and their versions.
+#: Returns the current rows, and their versions.
 live_rows = _process_rows.get
-#: Limits the rows that this process keeps.
+#: Limits the rows that this process caches.
 limit_rows = _process_rows.limit

@@ -1,4 +1,4 @@
-"""Metadata of the files of an index, as it holds now."""
+"""The current metadata of an index's files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from worker.state.connections import be_patient
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
-#: Rows that are held at a time. Each has up to 16 KiB of values, and the ids of its files.
+#: Maximum number of rows held at a time. Each has up to 16 KiB of values, and the ids of its files.
 _BATCH_ROWS = 500
-#: Paths that are held at a time.
+#: Maximum number of paths held at a time.
 _BATCH_PATHS = 10_000
 
 _SQL = load("search/metadata")
@@ -27,8 +27,8 @@ _SQL = load("search/metadata")
 class Held:
     """Values of some keys in their order, None for no value, and the listed files that have them.
 
-    A value that a file states, and no node, is `{"stated": value}`: its type is not yet the declared one.
-    `path` is set if rules need it. `node_ids` are the `file_node_id` of files with live chunks.
+    A value that only a file states, and no node, is `{"stated": value}`: its type is not yet the declared one. `path`
+    is set if rules need it. `node_ids` are the `file_node_id` of files with live chunks.
     """
 
     values: list[Any]
@@ -39,7 +39,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class MetadataState:
-    """Equal as long as neither values nor files of an index changed. While a task is open, files may change."""
+    """A state that is equal while neither values nor files of an index change. Files may change during an open task."""
 
     version: int
     task_id: UUID | None
@@ -61,7 +61,7 @@ def state(pool: Pool, index_id: UUID) -> MetadataState:
 def files_by_values(
     pool: Pool, index_id: UUID, keys: Sequence[str], view: MetadataView, only: Collection[UUID] | None = None
 ) -> Iterator[Held]:
-    """Yield the distinct combinations of values of these keys, each with its files, or those of them that are `only`.
+    """Yield the distinct combinations of values of these keys, each with its files, or with `only` some files.
 
     If rules decide by path, each path comes with its own values.
     """
@@ -86,6 +86,6 @@ def paths(pool: Pool, index_id: UUID) -> Iterator[str]:
 
 
 def stated(pool: Pool, file_ids: Sequence[UUID], sources: Sequence[MetadataSource]) -> dict[UUID, dict[str, object]]:
-    """Return what these sources of metadata state of files."""
+    """Return the metadata of files from these sources."""
     with autocommit(pool) as connection:
         return dict(connection.execute(_SQL["stated"], {"files": list(file_ids), "sources": list(sources)}).fetchall())

@@ -16,7 +16,7 @@ _SQL = load("search/snippets")
 
 
 class TextRow(NamedTuple):
-    """A chunk's text, with what stands before and behind it, and where the file has it."""
+    """A chunk's text, the text before and after it, and its location in the file."""
 
     chunk_text: str
     lead: str
@@ -40,8 +40,8 @@ def neighbours(
 ) -> list[tuple[list[Piece], list[Piece]]]:
     """Return the live chunks before and after each stretch (a file, and its shown chunks), in the file's order.
 
-    Returns none for a stretch without chunks, nor for a file that changed since they were read: old text would stand
-    beside new text.
+    Returns none for a stretch without chunks, or for a file that changed since they were read, so that old text never
+    appears beside new text.
     """
     around: list[tuple[list[Piece], list[Piece]]] = [([], []) for _ in stretches]
     if not stretches or before == after == 0:
@@ -66,7 +66,7 @@ def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> dict[str,
 
 
 def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[TextRow]:
-    """Return a file's live chunks that contain any of these lines (from 1, inclusive) or have them around, in order."""
+    """Return a file's live chunks that contain or surround any of these lines (from 1, inclusive), in order."""
     values = {"file": file_id, "first": first, "last": last}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(TextRow)).execute(_SQL["lines"], values).fetchall()
@@ -81,7 +81,7 @@ def page(pool: Pool, file_id: UUID, *, after: tuple[int, UUID] | None, limit: in
 
 
 def line_count(pool: Pool, file_id: UUID) -> int:
-    """Count the lines of a file's text; 0 if none of it is live."""
+    """Count the lines of a file's text; 0 if no chunk is live."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["line_count"], {"file": file_id}).fetchone()
     return int(row[0] or 0) if row else 0

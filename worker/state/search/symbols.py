@@ -1,4 +1,4 @@
-"""Rows of `symbol` and `symbol_use`: what code defines, and which names it uses where.
+"""Rows of `symbol` and `symbol_use`: the definitions in code, and the uses of names.
 
 `symbol_reference` shows each use as a row of its own.
 """
@@ -24,19 +24,19 @@ _SQL = load("search/symbols")
 #: Sorts after every other character that a name can have.
 _LAST = "\U0010ffff"
 
-#: Definitions that `find_named` returns.
+#: Maximum number of definitions that `find_named` returns.
 _MAX_NAMED = 50
 
-#: Definitions of one name, and of one name in its scope, that `find_named` chooses from.
+#: Maximum number of definitions of one name, and of one name in its scope, that `find_named` chooses from.
 MAX_CONSIDERED = 2000
 
-#: Lines after the first one that a definition may have whose only call is one of its own name.
+#: Maximum lines after the first one of a wrapper: a definition whose only call is one of its own name.
 _THIN_LINES = 5
 
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000
 
-#: Chunks that `holding` returns.
+#: Maximum number of chunks that `holding` returns.
 _MAX_HOLDING = 1000
 
 #: Characters that COPY's text format escapes.
@@ -56,7 +56,7 @@ _Row = TypeVar("_Row")
 
 
 class AddedUse(NamedTuple):
-    """A use that no row holds."""
+    """A use without a row."""
 
     file_id: UUID
     kind: str
@@ -77,7 +77,7 @@ def replace(
     files: Sequence[UUID],
     file_symbols: Iterable[tuple[UUID, Sequence[CodeDefinition], Sequence[CodeReference]]],
 ) -> None:
-    """Replace the definitions and references of `files`; a file that is not in `file_symbols` has none any more."""
+    """Replace the definitions and references of `files`; a file missing from `file_symbols` loses its own."""
     if not files:
         return
     connection.execute(_SQL["clear"], {"files": list(files)})
@@ -91,7 +91,7 @@ def replace(
 
 
 def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeDefinition]) -> str:
-    """The rows of one file's definitions, as COPY reads them: psycopg takes twice as long to make them."""
+    """Yield the COPY rows of one file's definitions: psycopg takes twice as long to build them."""
     fields, file, index = _CopyFields(), str(file_id), str(index_id)
     lines: list[str] = []
     for d in definitions:
@@ -103,7 +103,7 @@ def _definition_lines(file_id: UUID, index_id: UUID, definitions: Iterable[CodeD
 
 
 def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference]) -> str:
-    """A row for each name that a file uses, with its uses as arrays, as COPY reads them."""
+    """Yield a COPY row for each name that a file uses, with its uses as arrays."""
     fields, scopes, file, index = _CopyFields(), _CopyScopes(), str(file_id), str(index_id)
     by_name: dict[str, list[tuple[str, str, str, str]]] = {}
     number = 0
@@ -122,7 +122,7 @@ def _use_lines(file_id: UUID, index_id: UUID, references: Iterable[CodeReference
 
 
 class _CopyFields(dict[str, str | None]):
-    """Names and scopes as COPY reads them, each made once for a file; None if one is too long for an index."""
+    """Names and scopes as COPY reads them, each encoded once per file; None if one is too long for an index."""
 
     def __missing__(self, text: str) -> str | None:
         self[text] = field = _escaped(text) if len(text.encode()) <= _MAX_BYTES else None
@@ -130,7 +130,7 @@ class _CopyFields(dict[str, str | None]):
 
 
 class _CopyScopes(dict[tuple[str, ...], str | None]):
-    """Scopes as items of an array that COPY reads, each made once for a file; None if one is too long."""
+    """Scopes as items of a COPY array, each encoded once per file; None if one is too long."""
 
     def __missing__(self, names: tuple[str, ...]) -> str | None:
         scope = "/".join(names)
@@ -193,7 +193,7 @@ def _rows(pool: Pool, row: type[_Row], query: str, values: Mapping[str, object])
 
 
 def has_path(pool: Pool, index_id: UUID, path: str, only: Collection[UUID] | None) -> bool:
-    """Whether a file of the index has this path, or is below it; `only` one of these."""
+    """Return whether a file of the index has this path, or is below it; `only` one of these."""
     with pool.connection() as connection:
         return is_true(connection, _SQL["has_path"], {"index_id": index_id, "path": path, "only": only_of(only)})
 
@@ -213,9 +213,9 @@ def references(
 ) -> list[UseRow]:
     """Return uses of a name (callers, importers, subclasses), or of any name in a file or definition ("outer/inner").
 
-    If no use is spelled like a qualified name, the uses of its last part are returned, in any scope. They are ordered
-    by path and line, together with those `added`; `after` holds path, id path, file, line and number of the last row
-    of the previous page.
+    If no use has the spelling of a qualified name, the uses of its last part are returned, in any scope. They are
+    ordered by path and line, together with the `added` uses; `after` holds path, id path, file, line and number of the
+    last row of the previous page.
     """
     last = None if name is None else qualified(name)[1]
     values: dict[str, object] = {
@@ -259,7 +259,7 @@ def find_named(
 def holding(pool: Pool, index_id: UUID, names: Sequence[str], only: Collection[UUID] | None = None) -> list[UUID]:
     """Return chunks that contain the start of a definition of one of the names, but have another name or none.
 
-    At most 1000, from the first 2000 definitions, which the names share.
+    Returns at most 1000, from the first 2000 definitions. The names share both limits.
     """
     return _starting_chunks(pool, index_id, names, None, only)
 

@@ -19,7 +19,7 @@ _TREES = load("tree/trees")
 
 
 class TreeLeaf(NamedTuple):
-    """A text at the bottom of a tree, with one chunk that has it and the path of that chunk's file."""
+    """A text at the bottom of a tree, with one chunk of that text and the path of its file."""
 
     hash: str
     chunk_id: UUID
@@ -62,14 +62,14 @@ class UnembeddedSummary(NamedTuple):
 
 
 def capture_leaves(connection: Connection[Any], build: TreeBuild) -> tuple[int, int]:
-    """Fix the leaves of a build. Returns how many there are, and how many differ from the tree that answers."""
+    """Fix the leaves of a build. Returns their number, and how many differ from the current tree."""
     connection.execute(_SQL["capture_leaves"], {"tree_id": build.id, "index_id": build.index_id})
     row = connection.execute(_SQL["count_leaves"], {"tree_id": build.id}).fetchone()
     return (row[0], row[1]) if row else (0, 0)
 
 
 def start_nodes(connection: Connection[Any], build: TreeBuild) -> None:
-    """Forget which nodes an earlier build wanted."""
+    """Delete the wanted nodes of an earlier build."""
     connection.execute(_SQL["start_nodes"], {"tree_id": build.id})
 
 
@@ -88,13 +88,13 @@ def nodes(pool: Pool, build: TreeBuild, level: int) -> list[SummaryNode]:
 
 
 def read_kept_clusters(pool: Pool, build: TreeBuild, level: int) -> list[tuple[int, list[str]]]:
-    """Return slot and members of a level's clusters in the tree that answers."""
+    """Return slot and members of a level's clusters in the current tree."""
     with pool.connection() as connection:
         return connection.execute(_SQL["kept_clusters"], {"tree_id": build.id, "level": level}).fetchall()
 
 
 def slots(pool: Pool, build: TreeBuild, level: int) -> dict[str, int]:
-    """Return the slots of a level's nodes by key, in the tree that answers and the one being built."""
+    """Return the slots of a level's nodes by key, in the current tree and the one being built."""
     with pool.connection() as connection:
         return dict(connection.execute(_SQL["slots"], {"tree_id": build.id, "level": level}).fetchall())
 
@@ -155,14 +155,14 @@ def find_summary(pool: Pool, build: TreeBuild, key: str) -> str | None:
 
 
 def cache(pool: Pool, build: TreeBuild, key: str, text: str) -> None:
-    """Keep a summary as soon as it arrives, even after a lost lease: it is paid for. A deleted tree keeps nothing."""
+    """Cache a summary as soon as it arrives, even after a lost lease: it is paid for. A deleted tree keeps nothing."""
     values = {"project_id": build.project_id, "tree_id": build.id, "key": key, "text": text}
     with pool.connection() as connection:
         connection.execute(_SQL["cache"], values)
 
 
 def keep(pool: Pool, build: TreeBuild, id_: UUID, text: str | None, text_hash: str | None, reason: str | None) -> int:
-    """Write the summary of a cluster, or why it has none. Returns how many failed in a row for this reason.
+    """Write the summary of a cluster, or its reason to have none. Returns the failures in a row for this reason.
 
     Raises `LeaseLost`.
     """
@@ -182,7 +182,7 @@ def list_unstored(pool: Pool, build: TreeBuild, level: int, limit: int) -> list[
 
 
 def note_stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequence[UUID] = ()) -> None:
-    """Note that the store has these vectors, and that the provider refuses to embed the `refused` texts."""
+    """Record that the store has these vectors, and that the provider refuses to embed the `refused` texts."""
     with pool.connection() as connection:
         trees.hold(connection, build)
         connection.execute(_SQL["stored"], {"ids": list(ids)})
@@ -190,18 +190,18 @@ def note_stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequ
 
 
 def leaf_inputs(pool: Pool, chunk_ids: Sequence[UUID]) -> dict[str, str]:
-    """Return what was embedded of these chunks, by hash."""
+    """Return the embedded texts of these chunks, by hash."""
     with pool.connection() as connection:
         return _as_embedded(connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall())
 
 
 def _as_embedded(rows: Iterable[tuple[str, str | None, str, str]]) -> dict[str, str]:
-    """Texts of chunks as they are embedded, behind their context, by hash."""
+    """Return the texts of chunks as they are embedded, after their context, by hash."""
     return {hash_: "\n\n".join(filter(None, (context, embedded(type_, text)))) for hash_, type_, context, text in rows}
 
 
 def publish(pool: Pool, build: TreeBuild) -> None:
-    """Make the built tree the one that answers. What only the previous one had waits to be deleted."""
+    """Make the built tree the current one. Rows that only the previous tree had wait for deletion."""
     values = {"tree_id": build.id, "index_id": build.index_id}
     with pool.connection() as connection:
         trees.hold(connection, build)

@@ -1,4 +1,4 @@
-"""Rows of `summary_tree`: which trees there are, and the life of their builds."""
+"""Rows of `summary_tree`: the existing trees, and the life of their builds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from worker.state.index.turns import ANYTHING, Reach
 from worker.state.pool import Pool, again_if_locked, autocommit
 from worker.state.queries import is_true, load
 
-#: Workers in a row that may die of a build without progress before it ends.
+#: Number of workers in a row that may die during a build without progress before it ends.
 MAX_DEATHS = 3
-#: Unexpected exceptions of a build without progress before it ends.
+#: Number of unexpected exceptions of a build without progress before it ends.
 MAX_FAULTS = 5
 
 _SQL = load("tree/trees")
@@ -49,7 +49,7 @@ class TreeBuild:
     deaths: int
     fits: dict[str, list[int]]
     spent: int
-    #: Whether the tree that answers has the leaves and config of this build, unless leaves changed.
+    #: Whether the current tree has the leaves and config of this build, unless leaves changed.
     is_current: bool
 
     def __post_init__(self) -> None:
@@ -91,10 +91,10 @@ class Tree:
 
 @again_if_locked
 def reconcile(pool: Pool, index_id: UUID | None = None, *, wait: bool = True) -> int:
-    """Make the trees that tools want, start the builds that are due, and delete the rest. Returns how many changed.
+    """Create the trees that tools want, start due builds, and delete the other trees. Returns the number of changes.
 
-    Only trees over `index_id`, if given. Rows that other transactions lock are left to the next call. Without `wait`,
-    all is left to it while another process is at it.
+    With `index_id`, considers only trees over that index. Rows that other transactions lock are left to the next call.
+    Without `wait`, the next call does everything if another process is at it.
     """
     values = {"index_id": index_id}
     with pool.connection() as connection:
@@ -112,7 +112,7 @@ def reconcile(pool: Pool, index_id: UUID | None = None, *, wait: bool = True) ->
 
 
 def start_after_run(pool: Pool, index_id: UUID) -> None:
-    """Start the builds that a run calls for that just ended. Without it, the next sweep would."""
+    """Start the builds that a finished run calls for. Otherwise the next sweep would start them."""
     with autocommit(pool) as connection:
         has_trees = is_true(connection, _SQL["any_over"], {"index_id": index_id})
     if has_trees:
@@ -129,13 +129,13 @@ def _delete(connection: Connection[Any], tree_id: UUID) -> bool:
 
 
 def any_open(pool: Pool) -> bool:
-    """Whether any build is open."""
+    """Return whether any build is open."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_open"])
 
 
 def messages(pool: Pool) -> list[DueBuild]:
-    """Return the open builds that no worker holds and whose message may be lost; notes that one is sent."""
+    """Return the open builds that no worker holds and whose message may be lost, and record that one is sent."""
     values = {"patience": RESEND_AFTER, "longest": LONGEST_WAIT, "lease": LEASE}
     with pool.connection() as connection:
         rows = connection.execute(_SQL["due_messages"], values).fetchall()
@@ -178,18 +178,18 @@ def hold(connection: Connection[Any], build: TreeBuild) -> None:
 
 
 def advance(connection: Connection[Any], build: TreeBuild, stage: str, level: int, expected: int = 0) -> None:
-    """Note what the build does next. `expected` is the number of summaries that it will have, as known so far."""
+    """Record the next step of a build. `expected` is the total number of summaries, as known so far."""
     values = {"tree_id": build.id, "stage": stage, "level": level, "expected": expected}
     connection.execute(_SQL["advance"], values)
 
 
 def note_fits(connection: Connection[Any], build: TreeBuild, level: int, fit: Sequence[int]) -> None:
-    """Note how many items a layer had when it was clustered from scratch, and how many changed since."""
+    """Record the number of items of a layer when it was clustered from scratch, and the changes since."""
     connection.execute(_SQL["note_fits"], {"tree_id": build.id, "fits": Jsonb({str(level): list(fit)})})
 
 
 def note_index_task(connection: Connection[Any], build: TreeBuild) -> None:
-    """Note that the build takes into account all that the newest task over the index did."""
+    """Record that the build includes all changes of the newest task over the index."""
     connection.execute(_SQL["note_index_task"], {"tree_id": build.id})
 
 
@@ -201,13 +201,13 @@ def count_paid(pool: Pool, build: TreeBuild, tokens_in: int, tokens_out: int) ->
 
 
 def warn(pool: Pool, tree_id: UUID, warning: str) -> None:
-    """Set what a build waits for."""
+    """Set the warning that says what a build waits for."""
     with pool.connection() as connection:
         connection.execute(_SQL["warn"], {"tree_id": tree_id, "warning": warning})
 
 
 def count_fault(pool: Pool, tree_id: UUID) -> int:
-    """Count an unexpected exception. Returns how many there were since the last progress."""
+    """Count an unexpected exception. Returns the number since the last progress."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_fault"], {"tree_id": tree_id}).fetchone()
         return int(row[0]) if row else 0
@@ -228,7 +228,7 @@ def cancel(pool: Pool, tree_id: UUID) -> bool:
 
 
 def fail(pool: Pool, tree_id: UUID, error: FoldexError) -> None:
-    """End a build that cannot go on; the last complete tree stays."""
+    """End a build that cannot continue; the last complete tree stays."""
     with pool.connection() as connection:
         _stop(connection, tree_id, "error", error)
 
@@ -251,7 +251,7 @@ def complete(connection: Connection[Any], build: TreeBuild, *, changed: bool) ->
 
 
 def of_tool(pool: Pool, tool_id: UUID) -> Tree | None:
-    """Return the tree that a tool wants, however far it is built."""
+    """Return the tree that a tool wants, in any state of its build."""
     with autocommit(pool) as connection:
         return connection.cursor(row_factory=class_row(Tree)).execute(_SQL["of_tool"], {"tool_id": tool_id}).fetchone()
 

@@ -1,4 +1,4 @@
-"""Trees as a person or a search reads them: only what is live."""
+"""Trees for readers and searches: live nodes only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load
 from worker.state.tree.trees import Tree
 
-#: Paths that are listed of the files below one node.
+#: Maximum number of paths listed of the files below one node.
 MAX_PATHS = 100
 
 _SQL = load("tree/views")
@@ -22,7 +22,7 @@ _SQL = load("tree/views")
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """Leaves and summaries of a tree: (level, count), from level 0 on. `stale`: texts that changed since."""
+    """Leaves and summaries of a tree: (level, count), from level 0 on. `stale`: number of texts that changed since."""
 
     levels: list[tuple[int, int]]
     stale: int
@@ -41,7 +41,7 @@ class ShownNode:
 
 
 class ShownPart(NamedTuple):
-    """The files whose texts are shown, and the keys of the summaries that are; None: all."""
+    """The visible part of a tree: the files whose texts are shown, and the keys of the shown summaries; None: all."""
 
     files: Sequence[UUID] | None = None
     readable: Sequence[str] | None = None
@@ -91,7 +91,7 @@ def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: Mappi
 
 
 def shape(pool: Pool, tree: Tree) -> TreeShape:
-    """Count the nodes of the tree that answers."""
+    """Count the nodes of the current tree."""
     values = {"tree_id": tree.id, "index_id": tree.index_id}
     with autocommit(pool) as connection:
         (leaves,) = connection.execute(_SQL["leaf_count"], values).fetchone() or (0,)
@@ -102,14 +102,14 @@ def shape(pool: Pool, tree: Tree) -> TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class AllNodes:
-    """The nodes of all trees over an index: those that answer, and all that may have a vector."""
+    """The nodes of all trees over an index: those of current trees, and all that may have a vector."""
 
     live: set[UUID]
     known: set[UUID]
 
 
 def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
-    """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
+    """Return the nodes of all trees over an index; None if it has neither a tree nor tree vectors to delete."""
     values = {"index_id": index_id}
     with autocommit(pool) as connection:
         if not is_true(connection, _SQL["has_nodes"], values):
@@ -119,7 +119,7 @@ def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
 
 
 def rewrite(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> None:
-    """Note that the store lost these vectors, and start a build that writes them."""
+    """Record that the store lost these vectors, and start a build that writes them."""
     with pool.connection() as connection:
         connection.execute(_SQL["rewrite"], {"index_id": index_id, "ids": list(ids)})
 
@@ -141,7 +141,7 @@ def page(
     after: tuple[int, UUID] | None,
     limit: int,
 ) -> list[ShownNode]:
-    """List what is shown of the nodes from the top down: those of a level, below a parent, or all summaries."""
+    """List the visible nodes from the top down: nodes of a level, below a parent, or all summaries."""
     keys: list[str] | None = None
     if parent is not None:
         above = _node(pool, tree, parent)
@@ -159,7 +159,7 @@ def page(
 
 
 def readable_summaries(pool: Pool, tree: Tree, files: Sequence[UUID]) -> list[str]:
-    """Return the keys of the summaries of nothing but texts that these files have."""
+    """Return the keys of summaries whose texts all belong to these files."""
     values = {"tree_id": tree.id, "index_id": tree.index_id, "files": files}
     with autocommit(pool) as connection:
         return [key for (key,) in connection.execute(_SQL["readable_summaries"], values)]
