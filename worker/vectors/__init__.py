@@ -17,7 +17,7 @@ from worker.tokens.keywords import IN_ENGLISH, Keywords
 Field = Literal["text", "code"]
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
-#: Attributes of a row as its store has them: a store that others operate has arrays of hashes for strings.
+#: Attributes of a row as its store keeps them: a third party's store has arrays of hashes instead of strings.
 StoredAttributes = Mapping[str, Value | list[str]]
 
 #: String attributes of every row. Rows also have `level` and `generation` (int) and `embedded` (bool).
@@ -64,7 +64,7 @@ class VectorRow:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """New attribute values, and new keywords, of an existing row. `keywords` of None keeps the present ones.
+    """New attribute values, and new keywords, of an existing row. `keywords` of None keeps the current ones.
 
     Unknown ids and rows with a greater `generation` are ignored. So a row always reflects the latest claim of its file,
     whatever a late writer still sends.
@@ -81,8 +81,8 @@ class Condition:
     """One filter; all conditions of a leg must match.
 
     "in": the attribute equals one of `values`. "prefix": it equals one of them, or starts with one followed by "/".
-    "suffix": it ends with one, which may hold only ASCII letters, digits, ".", "+" and "-". Rows whose id is in `ids`
-    match whatever their attribute is. Without `values` no row matches.
+    "suffix": it ends with one, which may contain only ASCII letters, digits, ".", "+" and "-". Rows whose id is in
+    `ids` match regardless of their attribute. Without `values` no row matches.
     """
 
     attribute: str
@@ -95,8 +95,8 @@ class Condition:
 class Leg:
     """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one keyword field.
 
-    `keywords` is the query's text. Its words are split in the same way as those of the rows, in the
-    `languages` of the index's documents. Of a `phrase` a row must have every word, in any order.
+    `keywords` is the query's text. It is split into words as the rows are, in the `languages` of the index's documents.
+    With `phrase`, a row must have every word, in any order.
     """
 
     limit: int
@@ -132,7 +132,7 @@ class Ranked(Sequence[RankedRow]):
 
     @classmethod
     def of(cls, rows: Sequence[RankedRow]) -> Ranked:
-        """The rows as columns."""
+        """Return the rows as columns."""
         return rows if isinstance(rows, Ranked) else cls([row.id for row in rows], [row.value for row in rows])
 
     def __len__(self) -> int:
@@ -169,12 +169,12 @@ class VectorStore(Protocol):
 
     @property
     def has_keywords(self) -> bool:
-        """Whether keyword legs run here (`KEYWORD_INDEX=store`) or in Postgres."""
+        """Whether the store runs keyword legs (`KEYWORD_INDEX=store`), not Postgres."""
         ...
 
     @property
     def is_here(self) -> bool:
-        """Whether searches run in this process, so that two calls cost as much as one for the legs of both."""
+        """Whether searches run in this process, so that two calls cost as much as one call with the legs of both."""
         ...
 
     def write(
@@ -189,23 +189,23 @@ class VectorStore(Protocol):
         ...
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
-        """One ranking per leg, over every row written so far."""
+        """Return one ranking per leg, over every row written so far."""
         ...
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
-        """The next `limit` ids after `after`, in ascending order, for reconciliation."""
+        """Return the next `limit` ids after `after`, in ascending order, for reconciliation."""
         ...
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
-        """What describes the next rows' files and chunks, in ascending order of their ids."""
+        """Return the `CHECKED_ATTRIBUTES` of the next rows, in ascending order of their ids."""
         ...
 
     def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
-        """What `attributes` returns for a row that was written with these values."""
+        """Return the result of `attributes` for a row that was written with these values."""
         ...
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """The vectors of those ids that exist and have one, read-only, so that paid vectors can be reused."""
+        """Return the vectors of existing rows among the ids, read-only, so that paid vectors can be reused."""
         ...
 
     def drop(self, namespace: str) -> bool:
@@ -213,19 +213,19 @@ class VectorStore(Protocol):
         ...
 
     def verify(self, namespace: str, most_bytes: int | None = None) -> None:
-        """Look for damage in a namespace of at most `most_bytes`. What cannot be read is missing from then on."""
+        """Look for damage in a namespace of at most `most_bytes`. Unreadable rows count as missing from then on."""
         ...
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
-        """Compact and index what was written. Called from one place at a time.
+        """Compact and index new rows. Called from one place at a time.
 
-        While a run is `writing`, only what must not wait for its end is done.
+        While a run is `writing`, only urgent work is done; the rest waits until it ends.
         """
         ...
 
 
 def cut_filterable(value: str) -> str:
-    """`value` cut to at most `MAX_FILTERABLE_BYTES` of UTF-8, at a character boundary."""
+    """Cut `value` to at most `MAX_FILTERABLE_BYTES` of UTF-8, at a character boundary."""
     if len(value) <= MAX_FILTERABLE_BYTES // MAX_CHARACTER_BYTES:
         return value
     raw = value.encode()

@@ -1,12 +1,12 @@
-"""Keyed hashes that stand for words, names and paths in a store that others operate.
+"""Keyed hashes that replace words, names and paths in a store that a third party operates.
 
-A hash is an HMAC-SHA256 under a key of the namespace, so equal words of two folders look different there. Its first 48
-bits are kept: among ten million words less than one collision is expected. BM25 stays exact, because a row has a hash
-for each of its tokens. Rows have them in sorted order, so no sentence can be read off. What the store still learns is
-in `docs/explanation/store-privacy.md`.
+A hash is an HMAC-SHA256 under a key of the namespace, so equal words of two folders have different hashes. Its first 48
+bits are kept: among ten million words fewer than one collision is expected. BM25 stays exact, because a row has a hash
+for each of its tokens. Rows store them in sorted order, so that sentences cannot be reconstructed.
+`docs/explanation/store-privacy.md` says what the store still learns.
 
 A filter compares hashes, too. For an attribute that filters by prefix, a row has a hash for each of its ancestors; for
-one that filters by ending, a hash for each ending.
+one that filters by suffix, a hash for each suffix.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ HASH_BYTES = 6
 SPACED_HASH = 9
 #: Bytes of a key's id.
 _ID_BYTES = 8
-#: Namespaces whose hashes of words a process keeps, in some 60 MB each at most.
+#: Maximum number of namespaces whose word hashes a process caches, in some 60 MB each at most.
 _MAX_NAMESPACES = 4
 
-#: Attributes of a row's file and of its chunk. Each group is one array of hashes: a patch replaces it as a whole.
+#: Attributes of a row's file and of its chunk. Each group is one array of hashes, which a patch replaces as a whole.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "file_terms": ("file_node_id", "file_id_path", "file_name", "file_type"),
     "chunk_terms": ("json_pointer", "language", "symbol", "node_type", "scope"),
 }
-#: Strings that only comparisons of rows read.
+#: Strings that are used only to compare rows.
 _COMPARED = ("content_hash",)
-#: Attributes that filter by prefix, and by ending.
+#: Attributes that filter by prefix, and by suffix.
 _WITH_ANCESTORS = frozenset({"file_id_path", "json_pointer", "scope"})
 _WITH_ENDINGS = frozenset({"file_name"})
 _GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 _FILTERED_BY = {"in": _GROUP_OF.keys(), "prefix": _WITH_ANCESTORS, "suffix": _WITH_ENDINGS}
-#: What a hash is of. Equal texts of two domains have different hashes.
+#: The domain of a hash. Equal texts of two domains have different hashes.
 _DOMAINS = ("text", "code", *(f"{how} {name}" for how, names in _FILTERED_BY.items() for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class BlindKey:
-    """The installation's key, from which each namespace's key is derived. `id` tells keys apart and reveals nothing."""
+    """The installation's key, from which each namespace's key is derived. `id` identifies it and reveals nothing."""
 
     id: str
     secret: bytes
 
     @classmethod
     def of(cls, secret: str) -> BlindKey:
-        """The key made of a text."""
+        """Derive the key from a text."""
         return cls(hmac.digest(secret.encode(), b"id of this key", sha256)[:_ID_BYTES].hex(), secret.encode())
 
 
@@ -72,7 +72,7 @@ class Blinds:
         self._kept: LRUCache[str, Blind] = LRUCache(_MAX_NAMESPACES)
 
     def of(self, namespace: str) -> Blind:
-        """The hashes of a namespace."""
+        """Return the hashes of a namespace."""
         with self._lock:
             blind = self._kept.get(namespace)
             if blind is None:
@@ -91,16 +91,16 @@ class Blind:
         }
 
     def tokens(self, field: Field, tokens: Sequence[str]) -> list[str]:
-        """The hashes of tokens in a keyword field, in their order."""
+        """Return the hashes of tokens in a keyword field, in their order."""
         return list(map(self._hashes[field].__getitem__, tokens))
 
     def keywords(self, keywords: Keywords) -> tuple[list[str], list[str]]:
-        """The hashes of a row's keyword fields, sorted, with repetitions."""
+        """Return the hashes of a row's keyword fields, sorted, with repetitions."""
         text, code = keywords.text.split(), keywords.code.split()
         return sorted(self.tokens("text", text)), sorted(self.tokens("code", code))
 
     def attributes(self, values: Mapping[str, Value]) -> dict[str, Value | list[str]]:
-        """What stands for attributes of a row: an array for each group that they name, and what is not readable."""
+        """Hash attributes of a row. Each group becomes one array; attributes that no filter reads stay as they are."""
         blind: dict[str, Value | list[str]] = {
             name: self._compute(name, str(value)) if name in _COMPARED and value is not None else value
             for name, value in values.items()
@@ -114,14 +114,14 @@ class Blind:
         return blind
 
     def row(self, row: VectorRow) -> dict[str, Value | list[str]]:
-        """What stands for all attributes of a row."""
+        """Hash all attributes of a row."""
         blind = self.attributes({**dict.fromkeys(CHECKED_ATTRIBUTES), **row.attributes})
         return {**blind, "embedded": row.vector is not None, "generation": row.generation}
 
     def condition(self, condition: Condition) -> tuple[str, list[str]]:
-        """The array of a row that a condition on a string reads, and the hashes of which it must have one.
+        """Return the array that a condition on a string reads, and the hashes of which a matching row has at least one.
 
-        Raises `ValueError` for a filter of which rows have no hashes.
+        Raises `ValueError` for a filter without hashes in the rows.
         """
         name = condition.attribute
         if name not in _FILTERED_BY[condition.op]:
@@ -147,5 +147,5 @@ class Blind:
 
 
 def _before_each(text: str, separator: str) -> Iterable[str]:
-    """What stands before each separator of a text."""
+    """Yield the text before each separator."""
     return (text[:end] for end, character in enumerate(text) if character == separator)

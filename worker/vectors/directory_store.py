@@ -1,4 +1,4 @@
-"""A vector store in a directory, each call of which first makes sure that it is the right directory."""
+"""A vector store in a directory. Each call first verifies that it is the right directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from worker.vectors import Leg, Patch, Ranked, StoredAttributes, Value, Vector, 
 
 
 class DirectoryStore:
-    """Every call runs within `using`, which raises `VectorsElsewhere` for another directory than that of the store."""
+    """Runs every call within `using`, which raises `VectorsElsewhere` if the directory is not the store's."""
 
     def __init__(self, store: VectorStore, using: Callable[[], AbstractContextManager[None]]) -> None:
         self.store, self._using = store, using

@@ -1,4 +1,4 @@
-"""Processing of rows and legs that all stores share: validation, truncation, and the order of answers."""
+"""Validates and truncates rows and legs, and orders answers, for all stores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_KEYWORD_BYTES = 8_192
 
 def check(upserts: Sequence[VectorRow], patches: Sequence[Patch], deletes: Sequence[UUID]) -> None:
     """Enforce the interface: no id twice in one call, no attribute outside the schema. Raises `ValueError`."""
-    # the numbers, because hashing a `UUID` takes ten times as long
+    # compare numbers, because hashing a `UUID` takes ten times as long
     ids = [row.id.int for row in upserts] + [patch.id.int for patch in patches] + [id_.int for id_ in deletes]
     if len(set(ids)) < len(ids):
         raise ValueError("one write contains an id twice")
@@ -45,7 +45,7 @@ def check(upserts: Sequence[VectorRow], patches: Sequence[Patch], deletes: Seque
 def matrix(rows: Sequence[VectorRow], dimensions: int) -> NDArray[np.float32]:
     """Stack all vectors into shape (rows, dimensions); a row without a vector gets the first unit vector.
 
-    Raises `StoreRefused` for vectors of another length, and for those without a cosine: NaN, infinite, all zeros.
+    Raises `StoreRefused` for vectors of another length, and for vectors without a cosine: NaN, infinite, all zeros.
     """
     vectors = np.zeros((len(rows), dimensions), dtype="<f4")
     for number, row in enumerate(rows):
@@ -82,7 +82,7 @@ def storable(value: Value) -> Value:
 
 
 def can_match(leg: Leg, *, has_keywords: bool) -> bool:
-    """Whether the leg can match anything: it has words, and every filter has values.
+    """Return whether the leg can match anything: it has words, and every filter has values.
 
     Raises `StoreRefused` for a keyword leg if there is no keyword index.
     """
@@ -101,7 +101,7 @@ def clean(text: str) -> str:
 
 
 def words(leg: Leg) -> str:
-    """Return the leg's keywords as its field takes them, at most `MAX_KEYWORD_BYTES`."""
+    """Return the leg's keywords in the form of its field, at most `MAX_KEYWORD_BYTES`."""
     return _words(leg.keywords or "", leg.field, leg.languages, phrase=leg.phrase)
 
 

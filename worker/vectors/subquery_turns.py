@@ -1,4 +1,4 @@
-"""Bounds the subqueries that a process runs at once in a namespace. Whoever came first goes first."""
+"""Limits the concurrent subqueries of a process in a namespace, first come, first served."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class _Waiting:
 
 @dataclass
 class _Namespace:
-    """The subqueries that may still start, and the requests that wait, in their order."""
+    """The subqueries that may still start, and the queue of waiting requests."""
 
     free: int
     waiting: deque[_Waiting] = field(default_factory=deque)
 
 
 class SubqueryTurns:
-    """Turns of requests with several subqueries each, at most `most` of these at once in a namespace. Thread-safe."""
+    """Schedules requests of several subqueries each, at most `most` subqueries at once per namespace. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._lock = Lock()
-        #: Only those in use.
+        #: Only namespaces in use.
         self._namespaces: dict[str, _Namespace] = {}
 
     @contextmanager
     def hold(self, namespace: str, subqueries: int, deadline: float) -> Iterator[None]:
-        """Run so many subqueries, at most `most`, once those before have ended.
+        """Run this many subqueries, at most `most`, once earlier ones have ended.
 
         Raises `StoreUnavailable` if that is not before the `deadline`, a time of `time.monotonic`.
         """
@@ -60,7 +60,7 @@ class SubqueryTurns:
             self._end(namespace, place, waiting)
 
     def _end(self, namespace: str, place: _Namespace, waiting: _Waiting) -> None:
-        """Give back what a request holds, or its place in the line."""
+        """Release the subqueries of a request, or its place in the queue."""
         with self._lock:
             if waiting.turn.is_set():
                 place.free += waiting.subqueries
@@ -71,7 +71,7 @@ class SubqueryTurns:
                 del self._namespaces[namespace]
 
     def _grant(self, place: _Namespace) -> None:
-        """Let the first requests start. A large one is not overtaken by small ones. Requires the lock."""
+        """Start the first requests in the queue. Small ones never overtake a large one. Requires the lock."""
         while place.waiting and place.waiting[0].subqueries <= place.free:
             first = place.waiting.popleft()
             place.free -= first.subqueries

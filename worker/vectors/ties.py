@@ -1,26 +1,26 @@
-"""Fetches rows beyond a limit where rows at the limit are equal: then their ids decide which are within, not chance."""
+"""Fetches rows beyond a limit if rows tie at the limit, so that ids and not chance decide which are within it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Values that differ by at most this much may be equal: 32-bit sums depend on a row's position.
+#: Maximum difference of values that may be equal: 32-bit sums depend on a row's position.
 EQUAL = 1e-5
-#: Rows fetched beyond the limit. They show whether rows at the limit are equal.
+#: Rows fetched beyond the limit, to detect ties at the limit.
 TIES = 64
-#: Up to this many equal rows beyond the limit are ordered by id; among more, the store chooses.
+#: Maximum number of tied rows beyond the limit that are ordered by id; beyond it, the store chooses.
 MAX_TIES = 1 << 16
 #: Factor by which more rows are fetched at each attempt.
 GROWTH = 4
 
 
 def first_limit(limit: int) -> int:
-    """The rows to fetch at first."""
+    """Return the number of rows to fetch first."""
     return limit + TIES
 
 
 def next_limit(limit: int, fetched: int, values: Sequence[float], most: int | None = None) -> int | None:
-    """The rows to fetch instead of `fetched`, whose `values` rank them; None if rows that may equal the last are there.
+    """Return the rows to fetch after `fetched`, ranked by `values`; None once no further row may tie with the last.
 
     A store returns at most `most` rows.
     """

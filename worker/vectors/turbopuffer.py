@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 #: Time-out of a request in seconds. Requests are not retried here; the task layer waits out back-pressure.
 TIMEOUT_S = 15.0
-#: The shortest time-out of a request, for one whose turn came at the last moment.
+#: Minimum time-out of a request whose turn came at the last moment.
 SHORTEST_S = 0.5
 #: Maximum rows of a request. A namespace accepts 10k rows per second.
 MAX_ROWS = 4_000
@@ -62,10 +62,10 @@ MIN_BYTES = 100_000
 SMALL_S = 600.0
 #: Subqueries that a namespace runs at once. Each leg of a search is one. The next waits 0.8 s, and then gets a 429.
 MAX_SUBQUERIES = 16
-#: Legs in one request. The store takes 16, but one search must not keep all others waiting.
+#: Maximum number of legs in one request. The store accepts 16, but one search must not make all others wait.
 MAX_LEGS = 8
-#: Seconds until a read that got a 429 is sent again: other processes read the namespace, too. Doubled each time. A
-#: longer wait is the caller's.
+#: Seconds until a read that got a 429 is sent again, because other processes also read the namespace. Doubled each
+#: time. A longer wait is up to the caller.
 FIRST_BUSY_PAUSE, LONGEST_BUSY_PAUSE = 0.1, 2.0
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
@@ -89,7 +89,7 @@ class TurbopufferStore:
         timeout: float = TIMEOUT_S,
         processes: int = 1,
     ) -> None:
-        """`processes` are those of the API, which share the subqueries of a namespace."""
+        """Open the store. `processes` is the number of API processes, which share the subqueries of a namespace."""
         self._timeout = timeout
         self._turns = SubqueryTurns(max(1, MAX_SUBQUERIES // processes))
         self._blinds = None if text_key is None else Blinds(text_key)
@@ -103,7 +103,7 @@ class TurbopufferStore:
 
     @property
     def has_keywords(self) -> bool:
-        """Whether keyword legs run here."""
+        """Whether the store runs keyword legs."""
         return self._has_keywords
 
     @property
@@ -143,7 +143,7 @@ class TurbopufferStore:
         )
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
-        """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
+        """Return one ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
         answerable = [
             (number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)
         ]
@@ -181,11 +181,11 @@ class TurbopufferStore:
         return by_id
 
     def stored(self, namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
-        """Return what `attributes` returns for a row that was written with these values."""
+        """Return the result of `attributes` for a row that was written with these values."""
         return self._form(namespace).changed(attributes)
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """Return the vectors of those ids that have one, at most `MAX_VECTORS` per request. Raises as `write` does."""
+        """Return the vectors of the ids that have one, at most `MAX_VECTORS` per request. Raises as `write` does."""
         by_id: dict[UUID, Vector] = {}
         for start in range(0, len(ids), MAX_VECTORS):
             batch = [str(id_) for id_ in ids[start : start + MAX_VECTORS]]
@@ -197,7 +197,7 @@ class TurbopufferStore:
         return self._request(namespace, lambda ns: ns.delete_all()) is not None
 
     def verify(self, namespace: str, most_bytes: int | None = None) -> None:  # noqa: ARG002 - the service reads its rows
-        """Drop a namespace with the attributes of before the first release. The service checks what it stores."""
+        """Drop a namespace with attributes from before the first release. The service checks its own data."""
         names = self._request(namespace, lambda ns: ns.schema())
         if names is not None and is_old(names, has_keywords=self._has_keywords):
             log.warning("a namespace is of before the first release; its rows are written again", namespace=namespace)
@@ -210,12 +210,12 @@ class TurbopufferStore:
         return ReadableRows() if self._blinds is None else BlindRows(self._blinds.of(namespace))
 
     def _with_ties(self, namespace: str, legs: Sequence[Leg], deadline: float) -> list[Ranked]:
-        """One ranking per leg. Where rows at its limit are equal, all of them are fetched, and their ids decide."""
+        """Return one ranking per leg. If rows tie at its limit, all of these are fetched, and their ids decide."""
         limits: dict[int, int | None] = {at: min(ties.first_limit(leg.limit), MAX_LIMIT) for at, leg in enumerate(legs)}
         rankings = [Ranked([], []) for _ in legs]
         while asked := {at: limit for at, limit in limits.items() if limit is not None}:
             wanted = [replace(legs[at], limit=limit) for at, limit in asked.items()]
-            # none if the namespace does not exist
+            # empty if the namespace does not exist
             found = self._search(namespace, wanted, deadline) or [Ranked([], []) for _ in wanted]
             for (at, limit), ranking in zip(asked.items(), found, strict=True):
                 rankings[at] = ranking[: legs[at].limit]
@@ -304,7 +304,7 @@ class TurbopufferStore:
         subqueries: int = 1,
         deadline: float | None = None,
     ) -> T | None:
-        """Return what `call` returns once it is its turn, or None if the namespace does not exist.
+        """Call `call` in turn and return its result, or None if the namespace does not exist.
 
         `call` gets the seconds that are left until the `deadline`. A busy namespace is asked again until then.
         """
@@ -328,7 +328,7 @@ class TurbopufferStore:
             return self._request(namespace, lambda ns: call(ns, seconds))
 
     def _request(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
-        """Return what `call` returns, or None if the namespace does not exist."""
+        """Return the result of `call`, or None if the namespace does not exist."""
         from turbopuffer import NotFoundError
 
         with _map_errors():
@@ -370,7 +370,7 @@ def _batches(items: Sequence[T], size: Callable[[T], int], max_bytes: int) -> It
 
 
 def _present(answer: object, name: str) -> Sequence[Any]:
-    """What an answer has. One of status 202 has nothing: the store has not built an index that the query needs."""
+    """Return the rows of an answer. Raises if it has status 202: an index that the query needs is not built yet."""
     found: Sequence[Any] | None = getattr(answer, name, None)
     if found is None:
         raise StoreUnavailable("Turbopuffer is building an index of this folder; try again shortly.")

@@ -1,4 +1,4 @@
-"""Rows, patches, queries and filters as Turbopuffer takes them, readable or as keyed hashes."""
+"""Converts rows, patches, queries and filters to Turbopuffer's format, readable or as keyed hashes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from worker.vectors import (
 from worker.vectors.blind import GROUPS, SPACED_HASH, Blind
 from worker.vectors.rows import MAX_KEYWORD_BYTES, attributes, clean, matrix, storable, words
 
-#: A request in JSON. The client has a type for each of its parts, which values that are put together do not have.
+#: A JSON request. The client types each of its parts, but composed values do not have these types.
 Body = dict[str, Any]
 
 #: The store's limit of rows in one answer.
 MAX_LIMIT = 10_000
-#: JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
+#: Bytes of JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
 ROW_OVERHEAD_BYTES = 200
 
-#: Tokens are made here, so that they are the same in every store.
+#: The text is tokenized here, so that tokens are the same in every store.
 TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": BM25_K1, "b": BM25_B}
 KEYWORDS_SCHEMA: dict[str, object] = {
     name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
@@ -39,7 +39,7 @@ KEYWORDS_SCHEMA: dict[str, object] = {
 #: The attributes that keyword legs search, by their field.
 ATTRIBUTES: Mapping[Field, str] = {"text": "chunk_words", "code": "chunk_code"}
 
-#: What a write replaces.
+#: The condition under which a write replaces a row.
 OLDER = ("generation", "Lte", {"$ref_new": "generation"})
 
 #: Maximum hashes of one full-text query.
@@ -47,7 +47,7 @@ _MAX_HASHES = MAX_KEYWORD_BYTES // SPACED_HASH
 
 
 class RowForm(Protocol):
-    """How a namespace's strings and words stand in the store."""
+    """The representation of a namespace's strings and words in the store."""
 
     @property
     def checked(self) -> Sequence[str]:
@@ -55,41 +55,41 @@ class RowForm(Protocol):
         ...
 
     def schema(self) -> Mapping[str, object]:
-        """The types of the string attributes, or of what stands for them."""
+        """Return the types of the string attributes, or of the hashes that replace them."""
         ...
 
     def row(self, row: VectorRow) -> StoredAttributes:
-        """All attributes of a row but its words."""
+        """Return all attributes of a row except its words."""
         ...
 
     def changed(self, values: Mapping[str, Value]) -> StoredAttributes:
-        """New values of some attributes."""
+        """Return the new values of some attributes."""
         ...
 
     def words(self, keywords: Keywords) -> tuple[list[str], list[str]]:
-        """The two keyword fields of a row."""
+        """Return the two keyword fields of a row."""
         ...
 
     def tokens(self, leg: Leg) -> list[str]:
-        """The tokens that a leg searches."""
+        """Return the tokens that a leg searches."""
         ...
 
     def filter(self, condition: Condition) -> list[tuple[Any, ...]]:
-        """Filters of which a row must match one."""
+        """Return filters, at least one of which a row must match."""
         ...
 
     def readable(self, message: str, legs: Sequence[Leg], /) -> str:
-        """A message of the store about these legs, with words in place of their hashes."""
+        """Return a message of the store about these legs, with words in place of their hashes."""
         ...
 
 
 class ReadableRows:
-    """Strings and words as they are."""
+    """Stores strings and words unchanged."""
 
     checked = CHECKED_ATTRIBUTES
 
     def schema(self) -> Mapping[str, object]:
-        """See `RowForm`. What is not filterable costs half as much to store."""
+        """Return the types, as `RowForm` says. Attributes that are not filterable cost half as much to store."""
         return {name: {"type": "string", "filterable": name in FILTERED} for name in STRING_ATTRIBUTES}
 
     def row(self, row: VectorRow) -> StoredAttributes:
@@ -125,7 +125,7 @@ class ReadableRows:
 
 
 class BlindRows:
-    """Keyed hashes of strings and words."""
+    """Stores keyed hashes of strings and words."""
 
     checked = (*GROUPS, "content_hash", "chunk_id", "level")
 
@@ -150,7 +150,7 @@ class BlindRows:
         return self._blind.keywords(keywords)
 
     def tokens(self, leg: Leg) -> list[str]:
-        """See `RowForm`. Hashes are longer than most words, so a long query has fewer of them."""
+        """Return the tokens, as `RowForm` says. Hashes are longer than most words, so a long query is cut earlier."""
         return self._blind.tokens(leg.field, words(leg).split()[:_MAX_HASHES])
 
     def filter(self, condition: Condition) -> list[tuple[Any, ...]]:
@@ -182,7 +182,7 @@ def row_bytes(row: VectorRow | Patch) -> int:
 
 
 def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Body:
-    """The body of a request that writes rows."""
+    """Return the body of a request that writes rows."""
     columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
     # The client takes twice as long to encode lists of floats, and rejects numpy arrays.
     columns["vector"] = [base64.b64encode(vector.tobytes()).decode() for vector in matrix(rows, dimensions)]
@@ -200,18 +200,18 @@ def upsert_body(form: RowForm, rows: Sequence[VectorRow], dimensions: int, *, ha
 
 
 def patch_body(form: RowForm, patches: Sequence[Patch], *, has_keywords: bool) -> Body:
-    """The body of a request that changes rows."""
+    """Return the body of a request that changes rows."""
     rows = [_patch_row(form, patch, has_keywords=has_keywords) for patch in patches]
     return {"patch_rows": rows, "patch_condition": OLDER}
 
 
 def is_old(names: Collection[str], *, has_keywords: bool) -> bool:
-    """Whether the attributes of a namespace are those of before the first release."""
+    """Return whether the attributes of a namespace are from before the first release."""
     return not {"generation", *(KEYWORDS_SCHEMA if has_keywords else ())} <= {*names}
 
 
 def query_of(form: RowForm, leg: Leg) -> Body:
-    """A leg as a subquery."""
+    """Return a leg as a subquery."""
     filters = [_any_of(form.filter(condition), condition) for condition in leg.conditions]
     if leg.vector is None:
         name = ATTRIBUTES[leg.field]

@@ -1,8 +1,8 @@
 """The vector store on this machine's disk: LanceDB.
 
-Half of the time of importing LanceDB goes into a client of remote catalogues, which Foldex never uses. LanceDB needs
-only the models of that client's package, but the package's `__init__` imports the client as well. So the package is
-registered here without running its `__init__`.
+Half of LanceDB's import time goes into a client of remote catalogues, which Foldex never uses. LanceDB needs only the
+models of that client's package, but the package's `__init__` imports the client as well. So the package is registered
+here without running its `__init__`.
 """
 
 from __future__ import annotations

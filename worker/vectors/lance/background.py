@@ -1,4 +1,4 @@
-"""Reads tables into memory while searches go on."""
+"""Reads tables into memory during searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = structlog.get_logger()
 
 
 class BackgroundReads:
-    """A thread that reads one table at a time. Reads that wait as the process ends are left out. Thread-safe."""
+    """A thread that reads one table at a time. It drops queued reads when the process ends. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -21,7 +21,7 @@ class BackgroundReads:
         self._thread: Thread | None = None
 
     def begin(self, namespace: str, read: Callable[[], object]) -> None:
-        """Let the thread call `read`, unless a read of this namespace has begun and not ended."""
+        """Have the thread call `read`, unless a read of this namespace is in progress or queued."""
         with self._lock:
             if namespace in self._reads:
                 return
@@ -31,7 +31,7 @@ class BackgroundReads:
             self._reads[namespace] = read
 
     def wait(self) -> None:
-        """Wait until all reads have ended that were begun."""
+        """Wait until all reads begun so far have ended."""
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -45,7 +45,8 @@ class BackgroundReads:
             try:
                 read()
             except BaseException:
-                # Such as a file that a compaction deleted: LanceDB searches the table itself. A panic is no Exception.
+                # A compaction may have deleted the file, for example: then LanceDB searches the table itself. A panic
+                # is no Exception.
                 log.warning("a LanceDB table could not be read into memory", namespace=namespace, exc_info=True)
             with self._lock:
                 del self._reads[namespace]

@@ -1,6 +1,6 @@
 """Keyword search over postings in memory, with the scores that Lance gives the same rows in a new table.
 
-Lance's own scores also count deleted rows until a compaction, and count rows that are not indexed yet apart.
+Lance's own scores also count deleted rows until a compaction, and count rows without an index separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worker.tokens.normal_forms import normalized
 from worker.vectors.lance.largest import kth_largest
 from worker.vectors.lance.vector_cache import Passing, Positions
 
-#: Most occurrences of a word in a row that count.
+#: Maximum number of occurrences of a word in a row that count.
 MAX_COUNT = np.iinfo(np.uint16).max
 #: Assumed bytes of a word without its postings.
 WORD_BYTES = 120
@@ -36,7 +36,7 @@ _LETTERS = dict(zip("ðđħ\u0131ĸłŋøŧ", "ddhiklnot", strict=True)) | {"æ"
 
 
 class _Folded(dict[int, str]):
-    """What Lance makes of a character, as a table of `str.translate`."""
+    """Lance's folding of characters, as a table for `str.translate`."""
 
     def __missing__(self, number: int) -> str:
         character = chr(number)
@@ -50,13 +50,13 @@ _folded = _Folded()
 
 
 def folded(token: str) -> str:
-    """A token in lower case and without accents, as Lance's indexes have it."""
+    """Return a token in lower case and without accents, as in Lance's indexes."""
     lower = token.lower()
     return lower if lower.isascii() else lower.translate(_folded)
 
 
 class Vocabulary:
-    """Numbers of words. Its users add words one at a time."""
+    """Numbers of words. Callers add words one at a time."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -65,14 +65,14 @@ class Vocabulary:
         return len(self._numbers)
 
     def number(self, word: str) -> int | None:
-        """The number of a word that some row has."""
+        """Return the number of a word that some row has."""
         return self._numbers.get(word)
 
     def add(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The numbers of words in lower case, which get one if they have none."""
+        """Return the numbers of lower-case words, and assign numbers to new words."""
         numbers = self._numbers
         found = [*map(numbers.get, words)]
-        # most words of new rows are known as they are
+        # most words of new rows are known without folding
         for at, number in enumerate(found):
             if number is None:
                 found[at] = numbers.setdefault(folded(words[at]), len(numbers))
@@ -81,9 +81,9 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class PostingsBlock:
-    """The postings of some rows: where each of `words`, ascending, occurs, and how often.
+    """The postings of some rows: the places and counts of each of the ascending `words`.
 
-    Those of `words[i]` are at `starts[i]` to `starts[i + 1]`.
+    The postings of `words[i]` are at `starts[i]` to `starts[i + 1]`.
     """
 
     words: NDArray[np.int32]
@@ -97,8 +97,8 @@ class PostingsBlock:
         return self.words.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
     def of(self, word: int) -> slice:
-        """Where the postings of a word are."""
-        # a number of another type would have the whole array converted
+        """Return the range of a word's postings."""
+        # a number of another type would convert the whole array
         at = int(self.words.searchsorted(np.int32(word)))
         is_here = at < len(self.words) and self.words[at] == word
         return slice(int(self.starts[at]), int(self.starts[at + 1])) if is_here else slice(0, 0)
@@ -106,7 +106,7 @@ class PostingsBlock:
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Where words occur in some rows: word numbers, positions of rows, and how often; and the words of each row."""
+    """Occurrences of words in some rows: word numbers, row positions, counts, and the number of words of each row."""
 
     words: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -120,11 +120,11 @@ class Occurrences:
 
 
 def occurrences(column: Any, positions: Positions, vocabulary: Vocabulary) -> Occurrences:
-    """The occurrences in texts, which are a column of Arrow, of rows at these positions."""
+    """Return the occurrences in an Arrow column of texts, whose rows have these positions."""
     import pyarrow.compute as pc
 
     trimmed = pc.ascii_trim_whitespace(column)
-    # otherwise a text without words has one, which is empty
+    # otherwise a text without words would have one empty word
     split = pc.ascii_split_whitespace(pc.if_else(pc.equal(trimmed, ""), None, trimmed))
     lengths = pc.fill_null(pc.list_value_length(split), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     tokens = split.flatten().dictionary_encode()
@@ -137,7 +137,7 @@ def occurrences(column: Any, positions: Positions, vocabulary: Vocabulary) -> Oc
 
 
 def block(found: Sequence[Occurrences]) -> PostingsBlock:
-    """The postings of all these occurrences."""
+    """Return the postings of all these occurrences."""
     words = np.concatenate([each.words for each in found])
     order = np.argsort(words, kind="stable")
     words = words[order]
@@ -152,7 +152,7 @@ def block(found: Sequence[Occurrences]) -> PostingsBlock:
 
 
 def merged(blocks: Sequence[PostingsBlock]) -> tuple[PostingsBlock, ...]:
-    """Blocks, oldest first, of which the newest are merged, so that their number grows with the logarithm of all."""
+    """Merge the newest blocks, oldest first, so that their number grows with the logarithm of all postings."""
     kept, newest = [*blocks[:-1]], [*blocks[-1:]]
     size = sum(len(each.rows) for each in newest)
     while kept and len(kept[-1].rows) <= MERGE_RATIO * size:
@@ -171,10 +171,10 @@ def _occurrences_of(postings: PostingsBlock) -> Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """What the scores of words depend on, apart from their postings: the number of live rows with words.
+    """The statistics that scores need besides postings: `rows` is the number of live rows with words.
 
-    `norms` holds for each position how much the row's length counts. `gone` tells which rows are not live; None if all
-    are.
+    `norms` is the length normalisation of each position. `gone` marks the positions of rows that are not live; None if
+    all are live.
     """
 
     rows: int
@@ -183,7 +183,7 @@ class CorpusStatistics:
 
 
 def corpus_statistics(lengths: NDArray[np.uint32], live: Positions) -> CorpusStatistics:
-    """The statistics of the rows at `live`. `lengths` has the number of words of every row, by position."""
+    """Compute the statistics of the rows at `live`. `lengths` has the number of words of every row, by position."""
     of_live = lengths[live]
     rows = int(np.count_nonzero(of_live))
     mean = float(of_live.sum(dtype=np.int64)) / rows if rows else 1.0
@@ -195,9 +195,9 @@ def corpus_statistics(lengths: NDArray[np.uint32], live: Positions) -> CorpusSta
 
 
 def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: CorpusStatistics, *, every: bool) -> Scores:
-    """The scores of rows, by position: 0 without any of the words, or without `every` one.
+    """Return the scores of rows by position: 0 without any of the words, or, with `every`, if one is missing.
 
-    A word that occurs twice counts twice.
+    A word that occurs twice in the query counts twice.
     """
     found = np.zeros(len(now.norms), np.float64)
     words_of_row = np.zeros(len(now.norms), np.uint32) if every else None
@@ -218,7 +218,7 @@ def scores(blocks: Sequence[PostingsBlock], numbers: Sequence[int], now: CorpusS
 def _live(
     rows: NDArray[np.uint32], counts: NDArray[np.uint16], now: CorpusStatistics
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """The postings of rows that are live."""
+    """Return the postings of live rows."""
     if now.gone is None:
         return rows, counts
     live = ~now.gone[rows]
@@ -226,19 +226,19 @@ def _live(
 
 
 def _places(rows: NDArray[np.uint32]) -> NDArray[np.uint32] | slice:
-    """Where rows are, as a slice if they follow each other, as they do for a word of every row: it takes a tenth."""
+    """Return row positions; as a slice if adjacent, as for a word of every row, which takes a tenth of the time."""
     if not len(rows) or int(rows[-1]) - int(rows[0]) + 1 != len(rows) or not (rows[1:] > rows[:-1]).all():
         return rows
     return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def within(scores: Scores, passing: Passing) -> Scores:
-    """The scores of the rows that pass, and 0 for all others."""
+    """Return the scores of the rows that pass, and 0 for all others."""
     return scores * passing
 
 
 def best_positions(scores: Scores, limit: int) -> Positions:
-    """The positions of the rows with the best scores, and of all that equal the last one of these."""
+    """Return the positions of the rows with the best scores, including all rows that tie with the last one."""
     found = np.flatnonzero(scores > 0)
     if len(found) <= limit:
         return found
@@ -247,7 +247,7 @@ def best_positions(scores: Scores, limit: int) -> Positions:
 
 
 def known_numbers(vocabulary: Vocabulary, text: str, *, every: bool) -> list[int]:
-    """The numbers of the words of a query that some row has; none if it must have `every` one and lacks one."""
+    """Return the numbers of a query's words that some row has; none if `every` word is required and one is missing."""
     found = [vocabulary.number(folded(word)) for word in text.split()]
     known = [number for number in found if number is not None]
     return [] if every and len(known) < len(found) else known

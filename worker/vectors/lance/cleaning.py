@@ -19,13 +19,13 @@ from typing import Any
 
 #: Versions are kept this long if a commit may be running. A commit reads the version it began with and all later ones.
 KEEP_VERSIONS = timedelta(minutes=10)
-#: Seconds to wait for a moment without a commit.
+#: Maximum seconds to wait for a moment without a commit.
 MAX_WAIT_S = 2.0
 #: Directories of a table in which the library deletes files that no version refers to.
 CLEANED = ("data", "_indices", "_deletions", "_transactions")
 #: Directories in which a killed process may leave files that it had not renamed yet.
 WRITTEN = (*CLEANED, "_versions")
-#: Names of files that are still being written; no version refers to one.
+#: Names of unfinished files; no version refers to one.
 TEMPORARY = re.compile(r"\.tmp.*|.*#\d+")
 #: Age in seconds that `_age_files` gives to files. The library deletes unreferenced files only after seven days.
 OLD_S = 8 * 86_400
@@ -36,7 +36,7 @@ PAUSE_S = 0.02
 
 
 def clean(dataset: Any, path: Path) -> None:
-    """Delete old versions and unreferenced files. Raises what Lance raises."""
+    """Delete old versions and unreferenced files. Raises Lance's errors."""
     quiet_since = _moment_without_commit(path)
     age = KEEP_VERSIONS
     if quiet_since is not None:
@@ -50,7 +50,7 @@ def clean(dataset: Any, path: Path) -> None:
 
 @contextmanager
 def committing(path: Path) -> Iterator[None]:
-    """Show other processes that a commit is running, until the block ends or the process dies."""
+    """Signal other processes that a commit is running, until the block ends or the process dies."""
     with _directory(path) as directory:
         # An exclusive holder releases the lock at once unless it is stopped at that moment; continue without the lock.
         _try_lock(directory, fcntl.LOCK_SH)
@@ -59,9 +59,9 @@ def committing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def alone(path: Path) -> Iterator[int | None]:
-    """Yield the number of a table's directory while no commit runs there, or once one has run for `MAX_WAIT_S`.
+    """Yield the inode number of a table's directory once no commit runs there, or after `MAX_WAIT_S`.
 
-    None if there is no directory.
+    Yields None if there is no directory.
     """
     with _directory(path) as directory:
         _try_lock(directory, fcntl.LOCK_EX)
@@ -123,7 +123,7 @@ def _age_files(path: Path, *, before: float) -> None:
 
 
 def _files(path: Path, directories: Sequence[str]) -> Iterator[tuple[Path, float]]:
-    """The files below some directories of a table, with the time at which each was written."""
+    """Yield the files below some directories of a table, with the time at which each was written."""
     for directory in directories:
         for folder, _, names in os.walk(path / directory):
             for file in (Path(folder) / name for name in names):
@@ -132,7 +132,7 @@ def _files(path: Path, directories: Sequence[str]) -> Iterator[tuple[Path, float
 
 
 def has_versions_to_delete(path: Path, number: int) -> bool:
-    """Whether this many versions can be deleted. A running commit may need those younger than `KEEP_VERSIONS`."""
+    """Return whether old versions can be deleted. A running commit may need versions younger than `KEEP_VERSIONS`."""
     written: list[float] = []
     with suppress(FileNotFoundError), os.scandir(path / "_versions") as files:
         written = [file.stat().st_mtime for file in files if file.name.endswith(".manifest")]

@@ -1,10 +1,10 @@
-"""Keeps LanceDB tables fast to search after many small writes, at a cost that follows what was written.
+"""Keeps LanceDB tables fast to search after many small writes, at a cost proportional to the writes.
 
-Each write adds a fragment, which no index covers. Queries slow down with fragments and with rows that are not indexed.
-LanceDB's own `optimize` writes about as much as the table holds, because it merges whatever is new into the largest
+Each write adds a fragment, which no index covers. Queries slow down with fragments and with rows without an index.
+LanceDB's own `optimize` writes about as much as the table holds, because it merges all new rows into the largest
 fragment and index. So Lance is called directly. New fragments are joined, and each index gets a segment for them. A
 segment or fragment is merged with newer ones once these hold a fair share of its rows, as in a log-structured merge
-tree. So each row is rewritten a number of times that grows with the logarithm of the table.
+tree. So the number of times that a row is rewritten grows with the logarithm of the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A table is compacted once it reaches any of the first three."""
+    """A table is compacted once it reaches any of the first three thresholds."""
 
     #: Fragments that no index covers. Each adds about 0.15 ms to a query.
     fragments: int = 8
@@ -35,25 +35,25 @@ class Thresholds:
     deleted_share: int = 5
     #: A fragment or segment is merged with the newer ones if it has at most this many times their rows.
     ratio: int = 2
-    #: An indexed fragment with this many rows is joined with no other: its indexes would be rewritten.
+    #: An indexed fragment with this many rows is not joined with others: its indexes would be rewritten.
     full_rows: int = 16_384
-    #: A new fragment with this many rows is joined with no other. Joining more takes more memory.
+    #: A new fragment with this many rows is not joined with others. Joining more takes more memory.
     joined_rows: int = 16_384
-    #: While a run writes, rows without an index are indexed once there are this many. Searches add some thousand new
-    #: rows to what they hold in memory. They read more each time, and those of a larger table always, in 14 ms of
-    #: processor time for each thousand; each segment of its index takes 3 ms. Short runs end before the first look, and
-    #: so index no row that they replace.
+    #: During a run, rows without an index are indexed once there are this many. Searches add some thousand new rows to
+    #: their cache in memory. Beyond that they read new rows each time, and those of a larger table always, in 14 ms of
+    #: processor time per thousand. Each segment of an index takes 3 ms. Short runs end before the first check, and so
+    #: never index rows that they replace.
     rows_while_writing: int = 8_192
     #: Segments that a run left unmerged are merged once there are this many.
     left: int = 4
     #: Old versions are deleted once there are this many.
     versions: int = 100
-    #: A table with this many rows has an approximate index of vectors, and indexes of the columns that filters use.
+    #: A table with this many rows has an approximate index of vectors, and indexes of the filter columns.
     large_rows: int = MIN_ROWS
 
 
 def is_due(dataset: Any, thresholds: Thresholds, *, writing: bool = False) -> bool:
-    """Whether a table should be compacted; `writing` while a run goes on. Takes a few milliseconds."""
+    """Return whether a table should be compacted; `writing` during a run. Takes a few milliseconds."""
     new = _unindexed(dataset)
     rows = sum(map(_rows, new))
     if writing:
@@ -67,9 +67,9 @@ def is_due(dataset: Any, thresholds: Thresholds, *, writing: bool = False) -> bo
 
 
 def compact(opened: Callable[[], Any], thresholds: Thresholds, *, writing: bool = False) -> None:
-    """Join new fragments, index them, and merge what is small, but not while a run is still `writing`.
+    """Join new fragments, index them, and merge small ones, but not while a run is still `writing`.
 
-    Raises what Lance raises, also if it loses a race.
+    Raises Lance's errors, also if it loses a race.
     """
     dataset = opened()
     _join(dataset, _unindexed(dataset), thresholds)
@@ -86,7 +86,7 @@ def compact(opened: Callable[[], Any], thresholds: Thresholds, *, writing: bool 
 
 
 def number_to_merge(sizes: Sequence[int], rows: int, ratio: int) -> int:
-    """How many of the last `sizes`, oldest first, are merged with `rows` newer rows."""
+    """Return the number of the newest `sizes`, oldest first, to merge with `rows` newer rows."""
     number = 0
     for size in reversed(sizes):
         if size > ratio * rows:
@@ -97,7 +97,7 @@ def number_to_merge(sizes: Sequence[int], rows: int, ratio: int) -> int:
 
 
 def number_left(sizes: Sequence[int], thresholds: Thresholds) -> int:
-    """How many of the last `sizes`, oldest first, a run left unmerged; 0 if these are few."""
+    """Return the number of the newest `sizes`, oldest first, that a run left unmerged; 0 if these are few."""
     rows = number = 0
     for count, size in enumerate(reversed(sizes), 1):
         number = count if size <= thresholds.ratio * rows else number
@@ -117,7 +117,7 @@ def _index(dataset: Any, thresholds: Thresholds, *, writing: bool) -> None:
 
 
 def _segments(dataset: Any) -> dict[str, list[int]]:
-    """The rows of each segment of each index, oldest first."""
+    """Return the rows of each segment of each index, oldest first."""
     rows = {fragment.fragment_id: _rows(fragment) for fragment in dataset.get_fragments()}
     return {
         index.name: [_rows_of(segment.fragment_ids, rows) for segment in index.segments]
@@ -135,7 +135,7 @@ def _join(dataset: Any, chosen: Collection[Any], thresholds: Thresholds) -> None
     others = [fragment.fragment_id for fragment in dataset.get_fragments() if fragment.fragment_id not in ids]
     options = {
         "target_rows_per_fragment": thresholds.joined_rows,
-        # The library wants more than this share, not exactly so many.
+        # The library requires a strictly greater share.
         "materialize_deletions_threshold": 0.99 / thresholds.deleted_share,
         "excluded_fragment_ids": others,
     }
@@ -144,7 +144,7 @@ def _join(dataset: Any, chosen: Collection[Any], thresholds: Thresholds) -> None
 
 
 def _unindexed(dataset: Any) -> list[Any]:
-    """The fragments that some index does not cover."""
+    """Return the fragments that some index does not cover."""
     fragments = dataset.get_fragments()
     covered = [
         {fragment for segment in index.segments for fragment in segment.fragment_ids}
@@ -154,7 +154,7 @@ def _unindexed(dataset: Any) -> list[Any]:
 
 
 def _worn(fragments: Sequence[Any], thresholds: Thresholds) -> list[Any]:
-    """The fragments of which many rows are deleted."""
+    """Return the fragments with many deleted rows."""
     return [
         fragment
         for fragment in fragments

@@ -1,7 +1,7 @@
-"""Finds tables that end the processes that open them: some damage makes Lance abort, which no exception tells.
+"""Finds tables that crash the processes that open them: some damage makes Lance abort without an exception.
 
-Each process notes in a file of its own which tables it works on. A process that ends in the middle leaves that file. So
-the next one to start lets another process, which may die of it, read those tables first.
+Each process records the tables that it works on in its own file. A process that dies in the middle leaves that file.
+The next one to start then has another process, which may die of it, read those tables first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import structlog
 
 log = structlog.get_logger()
 
-#: What the names of these files begin with.
+#: The prefix of these files' names.
 PREFIX = ".calls-"
 #: Bytes for the name of a table, padded with zeros. A name has at most 128.
 SLOT = 192
-#: Calls of a process at a time that are noted; others are not.
+#: Maximum number of concurrent calls of a process that are recorded.
 SLOTS = 64
-#: Seconds after which a table counts as readable, as the next call will show.
+#: Seconds of reading after which a table counts as readable; the next call verifies it.
 READ_SECONDS = 120.0
-#: How a process ends that a table's damage has ended. SIGKILL may have other causes, such as too little memory.
+#: Exit signals of a process that a table's damage crashed. SIGKILL may have other causes, such as too little memory.
 _CRASHES = {-SIGABRT, -SIGSEGV, -SIGBUS, -SIGILL}
 #: Reads all of a table and its indexes.
 _READ = """
@@ -47,7 +47,7 @@ for index in dataset.describe_indices():
 class OpenCalls:
     """The calls of this process on tables of a directory. Threads may share it.
 
-    `set_aside` is called with the name of a table that ends processes.
+    `set_aside` is called with the name of a table that crashes processes.
     """
 
     def __init__(self, directory: Path, set_aside: Callable[[str], object]) -> None:
@@ -59,7 +59,7 @@ class OpenCalls:
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
-        """Note that this process works on a table until the block ends."""
+        """Record that this process works on a table until the block ends."""
         file, slot = self._begin()
         if file is None or slot is None:
             yield
@@ -74,11 +74,11 @@ class OpenCalls:
             self._free.append(slot)
 
     def _begin(self) -> tuple[int | None, int | None]:
-        """The file of this process, and a free place in it."""
+        """Return the file of this process, and a free place in it."""
         with self._lock:
             if not self._is_begun and self._directory.is_dir():
                 self._is_begun = True
-                # without space or permission, calls are not noted
+                # without space or permission, calls are not recorded
                 with suppress(OSError):
                     self._check_crashed()
                     path, self._file = _own_file(self._directory)
@@ -86,7 +86,7 @@ class OpenCalls:
             return self._file, self._free.pop() if self._free else None
 
     def _check_crashed(self) -> None:
-        """Let another process read the tables on which earlier processes worked when they ended."""
+        """Have another process read the tables on which earlier processes worked when they died."""
         suspects: set[str] = set()
         for path in self._directory.glob(f"{PREFIX}*"):
             with path.open("rb") as file, suppress(BlockingIOError):
@@ -95,7 +95,7 @@ class OpenCalls:
                 content = file.read(SLOT * SLOTS)
                 suspects |= {content[at : at + SLOT].rstrip(b"\0").decode() for at in range(0, len(content), SLOT)}
                 _check_all(self._directory, suspects - {""}, self._set_aside)
-                # last, so that the next process checks them if this one is ended meanwhile
+                # last, so that the next process checks them if this one dies first
                 path.unlink(missing_ok=True)
 
 
@@ -108,7 +108,7 @@ def _check_all(directory: Path, names: set[str], set_aside: Callable[[str], obje
 
 
 def ends_processes(path: Path) -> bool:
-    """Whether a process that reads all of a table crashes."""
+    """Return whether a process that reads all of a table crashes."""
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             (sys.executable, "-I", "-c", _READ, str(path)),
@@ -124,7 +124,7 @@ def ends_processes(path: Path) -> bool:
 
 
 def _own_file(directory: Path) -> tuple[Path, int]:
-    """A file with room for all places, so that a full disk refuses none later, locked as long as this process lives."""
+    """Create this process's file, locked while it lives, with all its space, so that no full disk refuses a call."""
     path = directory / f"{PREFIX}{uuid4().hex}"
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -133,7 +133,7 @@ def _own_file(directory: Path) -> tuple[Path, int]:
 
 
 def _close(owner: int, path: Path, file: int) -> None:
-    """Remove the file of a process that ends without a call, but not that of the process it was forked from."""
+    """Remove the file of a process that ends outside a call, but not the file of the process it was forked from."""
     if os.getpid() == owner:
         os.close(file)
         path.unlink(missing_ok=True)

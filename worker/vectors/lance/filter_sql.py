@@ -9,10 +9,11 @@ from uuid import UUID
 from worker.vectors import Condition, cut_filterable
 from worker.vectors.rows import clean
 
-#: Conditions whose text a process keeps: all legs of a query have the same, and agents ask with the same again. A
-#: condition of a thousand files takes a millisecond to write.
+#: Number of conditions whose text a process caches: all legs of a query share one, and agents repeat it. A condition of
+#: a thousand files takes a millisecond to write.
 MAX_KEPT = 8
-#: Values and ids of a condition that is kept: a shorter one is written at once, and a longer one takes over 4 MB.
+#: Range of the number of values and ids of a cached condition: writing a shorter one is fast, and a longer one takes
+#: over 4 MB.
 KEPT_VALUES = range(32, 100_001)
 
 
@@ -27,7 +28,7 @@ def is_in(name: str, values: Sequence[str | int]) -> str:
 
 
 def _sql(condition: Condition) -> str:
-    # 1 and True are equal, but not written alike
+    # 1 and True are equal, but have different spellings in SQL
     are_texts = all(isinstance(value, str) for value in condition.values[:1])
     is_kept = are_texts and len(condition.values) + len(condition.ids) in KEPT_VALUES
     write = _kept if is_kept else _written

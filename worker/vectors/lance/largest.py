@@ -1,6 +1,6 @@
-"""Finds the k-th largest of many values, however many of them are equal.
+"""Finds the k-th largest of many values, even if many are equal.
 
-`numpy.partition` takes many times as long where most values equal each other: up to 0.8 s for a million.
+`numpy.partition` takes many times as long if most values are equal: up to 0.8 s for a million.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUPS = 4
 
 
 def kth_largest(values: NDArray[np.floating], k: int) -> float:
-    """Return the `k`-th largest of the values, of which there are at least `k` > 0, and none is NaN."""
+    """Return the `k`-th largest of the values. There are at least `k` > 0, and none is NaN."""
     in_group = min(MOST_IN_GROUP, len(values) // (GROUPS * k))
     if in_group <= 1:
         return float(np.sort(values)[-k])

@@ -17,17 +17,17 @@ from worker.vectors.lance.vector_cache import State
 
 #: Tables that are kept open; each keeps about two files open.
 OPEN_TABLES = 64
-#: Deleted directories of indexes whose files a table may keep open.
+#: Maximum number of deleted index directories whose files a table may keep open.
 GONE_SEGMENTS = 12
 #: Cache bytes of a process over all tables. LanceDB's own limits add up to 7 GB.
 ALL_BYTES = 160 * 1024**2
-#: Shares of them for the indexes of one table and for its other data, each in both of its sessions.
+#: Shares of the cache for the indexes of one table and for its other data, each in both of its sessions.
 INDEX_SHARE, METADATA_SHARE = 0.4, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """A table as it was when it was opened, whatever is written since: for LanceDB, and as a dataset of Lance."""
+    """A table as it was when it was opened, regardless of later writes: for LanceDB, and as a dataset of Lance."""
 
     table: Any
     dataset: Any
@@ -40,9 +40,9 @@ class OpenTable:
     """A table with its LanceDB caches: the data that was read, and the open files of its indexes.
 
     LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once many
-    of the directories that `segments` names are gone. `number` stays the same until the table is made again. `rested`
-    is the table as it was opened while at rest, with the moment of its last commit. Lance itself, which searches words,
-    has a session of its own.
+    of the directories in `segments` are gone. `number` stays the same until the table is created again. `rested` is the
+    table as it was opened while at rest, with the moment of its last commit. Lance itself, which searches words, has a
+    separate session.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class OpenTables:
         self._numbers = count()
 
     def latest(self, namespace: str) -> OpenTable | None:
-        """Return the open session of a table, whatever became of the table since."""
+        """Return the open session of a table, even if the table has changed since."""
         with self._lock:
             space = self._open.get(namespace)
             if space is not None:
@@ -119,7 +119,7 @@ class OpenTables:
 
 
 def _segments(path: Path) -> set[str]:
-    """Names of the directories of a table's indexes; none if it does not exist."""
+    """Return the names of the directories of a table's indexes; none if it does not exist."""
     try:
         return {segment.name for segment in os.scandir(path / "_indices")}
     except FileNotFoundError:
@@ -127,5 +127,5 @@ def _segments(path: Path) -> set[str]:
 
 
 def _is_same(known: set[str], segments: set[str]) -> bool:
-    """Whether a table with these indexes is the known one: a table that was made again shares none with it."""
+    """Return whether a table with these indexes is the known one. A recreated table shares no index with it."""
     return not known.isdisjoint(segments)

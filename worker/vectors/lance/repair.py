@@ -1,7 +1,7 @@
-"""Finds out what is damaged once a call on a LanceDB table failed, and sets it aside or makes it again.
+"""Diagnoses a LanceDB table after a failed call, and sets damaged data aside or rebuilds it.
 
-Files of a table may be deleted, cut short or overwritten, by others or by a broken disk. Indexes are made again from
-the rows. A table whose rows cannot be read, or that lacks columns, is set aside, as if it had been deleted: Foldex then
+Files of a table may be deleted, truncated or overwritten, by others or by a broken disk. Indexes are rebuilt from the
+rows. A table whose rows cannot be read, or that lacks columns, is set aside, as if it had been deleted: Foldex then
 writes its rows again from Postgres and the embedding cache.
 """
 
@@ -29,59 +29,59 @@ from worker.vectors.lance.cleaning import alone, committing
 
 log = structlog.get_logger()
 
-#: Attempts to read a table whose files others delete meanwhile, as compactions do.
+#: Attempts to read a table whose files others delete at the same time, as compactions do.
 ATTEMPTS = 10
 #: Attempts that must fail, while nobody writes, before a table counts as damaged.
 FAILURES = 2
 #: Rows that are read at a time, and bytes that are read ahead: Lance's own limit is 2 GB.
 BATCH_ROWS = 1024
 AHEAD_BYTES = 64 * 1024**2
-#: Seconds for which a version of a table that was found whole is not read again.
+#: Seconds for which a version of a table that was found intact is not read again.
 TRUST_S = 60.0
-#: Tables of which that is known.
+#: Maximum number of tables for which that is remembered.
 MAX_TRUSTED = 1000
-#: Damaged tables that a directory keeps; those set aside longest ago are deleted.
+#: Maximum number of damaged tables that a directory keeps; the oldest are deleted.
 KEPT = 3
 #: Names of damaged tables: the time at which they were set aside, and their own name.
 ASIDE = re.compile(r"\.damaged-(\d{20})-([A-Za-z0-9\-_.]+\.lance)")
-#: What the system says of a file that is missing, of the wrong kind, or on a broken disk. Anything else is not damage,
+#: The system's errors for a file that is missing, of the wrong kind, or on a broken disk. Other errors are not damage,
 #: such as missing permission, too many open files or a full disk.
 DAMAGE = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.EINVAL, errno.ENXIO}
 
 #: The column of words in tables from before the first release.
 OLD = "keywords"
-#: Number of which the name of a version's file is the rest.
+#: Number from which the name of a version's file is subtracted.
 LAST_VERSION = 2**64 - 1
-#: What libraries raise for what they cannot read.
+#: Exceptions of libraries for unreadable data.
 _FOREIGN = (OSError, RuntimeError, ValueError, TypeError, LookupError)
 
 
 class Condition(Enum):
-    """What a look at a table found."""
+    """The diagnosis of a table."""
 
     WHOLE = auto()
-    #: Its rows can be read. Indexes or old versions could not, and were replaced or deleted.
+    #: Its rows are readable. Unreadable indexes or old versions were replaced or deleted.
     MENDED = auto()
-    #: Its rows could not be read, so it was set aside.
+    #: Its rows were unreadable, so it was set aside.
     SET_ASIDE = auto()
-    #: The system or other writers did not let it be read.
+    #: The system or other writers prevented reading it.
     UNKNOWN = auto()
 
 
 def versions(path: Path) -> frozenset[Path]:
-    """The files of a table's versions. They change with each commit, and when old versions are deleted."""
+    """Return the files of a table's versions. They change with each commit, and when old versions are deleted."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return frozenset((path / "_versions").iterdir())
     return frozenset()
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether code in Rust gave up, as it does for some damage. Not all of these are an `Exception`."""
+    """Return whether Rust code panicked, as it does for some damage. Not all panics are an `Exception`."""
     return type(error).__module__.startswith("pyo3_")
 
 
 def may_be_damage(error: BaseException | None) -> bool:
-    """Whether damaged files may have led to an error: the system refused nothing, and the memory sufficed."""
+    """Return whether damaged files may have caused an error: the system refused nothing, and memory sufficed."""
     if error is None or not (isinstance(error, _FOREIGN) or is_panic(error)) or lacks_memory(error):
         return False
     number = system_error(error)
@@ -89,7 +89,7 @@ def may_be_damage(error: BaseException | None) -> bool:
 
 
 class Repairs:
-    """Looks at tables of a directory on which a call failed. Threads may share it.
+    """Diagnoses and repairs tables of a directory after a failed call. Threads may share it.
 
     `opened` opens a version of a table, or the latest, with empty caches. A table has these `columns`.
     """
@@ -106,9 +106,9 @@ class Repairs:
         self._trusted: dict[str, tuple[frozenset[Path], float]] = {}
 
     def look(self, namespace: str, path: Path, *, again: bool = False) -> Condition:
-        """Read all of a table, and repair it; `again`, even if it was found whole just now.
+        """Read all of a table, and repair it; with `again`, even if it was found intact just now.
 
-        `UNKNOWN` if another thread looks at a table.
+        Returns `UNKNOWN` if another thread diagnoses a table.
         """
         if not self._lock.acquire(blocking=False):
             return Condition.UNKNOWN
@@ -125,7 +125,7 @@ class Repairs:
             self._lock.release()
 
     def is_old(self, path: Path) -> bool:
-        """Whether a table that can be opened has the columns from before the first release."""
+        """Return whether a table that can be opened has the columns from before the first release."""
         try:
             return self._has_old_columns(self._opened(path, None))
         except BaseException as error:
@@ -138,7 +138,7 @@ class Repairs:
         return OLD in names or not self._columns <= names
 
     def _is_trusted(self, namespace: str, path: Path) -> bool:
-        """Reading a large table takes seconds, and a call that is refused must not cost that each time."""
+        """Return whether a table was recently found intact: a read takes seconds, too long for each refused call."""
         known, looked_at = self._trusted.get(namespace, (None, 0.0))
         return known == versions(path) and time.monotonic() - looked_at < TRUST_S
 
@@ -166,7 +166,7 @@ class Repairs:
         return Condition.UNKNOWN
 
     def _mend(self, namespace: str, path: Path) -> Condition:
-        """Replace what cannot be read, although the rows can."""
+        """Replace the unreadable parts of a table whose rows are readable."""
         found = Condition.WHOLE
         for manifest, version in _older(path):
             if not _is_readable(partial(self._opened, path, version)) and manifest.exists():
@@ -193,7 +193,7 @@ class Repairs:
 
 
 def _is_readable(read: Callable[[], object]) -> bool:
-    """Whether something is read at the last of a few attempts, between which a compaction may have ended."""
+    """Return whether a read succeeds within a few attempts, between which a compaction may end."""
     for _ in range(FAILURES):
         try:
             read()
@@ -206,7 +206,7 @@ def _is_readable(read: Callable[[], object]) -> bool:
 
 
 def drop_set_aside(directory: Path, name: str) -> None:
-    """Delete what was set aside of a table."""
+    """Delete the set-aside copies of a table."""
     for found, of in _all_set_aside(directory):
         if of == name:
             _delete(found)
@@ -221,7 +221,7 @@ def _read_rows(dataset: Any) -> None:
 
 
 def _number(path: Path) -> int | None:
-    """The number of what is at `path` now; None if nothing is."""
+    """Return the inode number at `path`; None if nothing is there."""
     try:
         return os.lstat(path).st_ino
     except FileNotFoundError:
@@ -229,12 +229,12 @@ def _number(path: Path) -> int | None:
 
 
 def _is_refused(path: Path) -> bool:
-    """Whether the system refuses to open a file for another reason than damage."""
+    """Return whether the system refuses to open a file for another reason than damage."""
     errors: list[OSError] = []
     for folder, _, names in os.walk(path, onerror=errors.append):
         for name in names:
             try:
-                # a pipe would never answer
+                # a pipe would block forever
                 os.close(os.open(Path(folder) / name, os.O_RDONLY | os.O_NONBLOCK))
             except OSError as error:
                 errors.append(error)
@@ -242,7 +242,7 @@ def _is_refused(path: Path) -> bool:
 
 
 def _older(path: Path) -> list[tuple[Path, int]]:
-    """The files of a table's versions but the latest, with their numbers. Newer releases of Lance count backwards."""
+    """Yield the files of a table's older versions, with their numbers. Newer releases of Lance count backwards."""
     numbered = [(file, int(file.stem)) for file in versions(path) if re.fullmatch(r"\d{1,20}\.manifest", file.name)]
     found = sorted(
         ((file, LAST_VERSION - n if n > LAST_VERSION // 2 else n) for file, n in numbered), key=itemgetter(1)
@@ -251,7 +251,7 @@ def _older(path: Path) -> list[tuple[Path, int]]:
 
 
 def set_aside(directory: Path, path: Path, number: int | None = None, cause: str = "") -> Condition:
-    """Rename a damaged table, unless another process did so, or made it again: it no longer has this `number` then."""
+    """Rename a damaged table, unless another process renamed or recreated it, so that its `number` differs."""
     kept = directory / f".damaged-{time.time_ns():020}-{path.name}"
     try:
         with alone(path):
@@ -273,7 +273,7 @@ def set_aside(directory: Path, path: Path, number: int | None = None, cause: str
 
 
 def _all_set_aside(directory: Path) -> list[tuple[Path, str]]:
-    """What was set aside, with the table's name, oldest first."""
+    """Return the set-aside tables with their original names, oldest first."""
     found = [(entry, match[2]) for entry in directory.iterdir() if (match := ASIDE.fullmatch(entry.name))]
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""Rows as tables of Arrow, as LanceDB reads and writes them."""
+"""Converts rows to and from Arrow tables for LanceDB."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from worker.vectors.rows import column, matrix, storable
 
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
-#: Columns that are stored as they are: compressing them saves 3 % of the disk, and takes a quarter of a write.
+#: Columns that are stored uncompressed: compression saves 3 % of the disk, and takes a quarter of a write.
 _AS_THEY_ARE = ("id", "chunk_id", "content_hash")
 _UNCOMPRESSED = {"lance-encoding:compression": "none"}
 
 
 def schema_of(dimensions: int, *, has_keywords: bool) -> Any:
-    """The columns of a table."""
+    """Return the schema of a table."""
     import pyarrow as pa
 
     key = {"lance-schema:unenforced-primary-key": "true"}
@@ -36,7 +36,7 @@ def _encoded(field: Any) -> Any:
 
 
 def upsert_table(rows: Sequence[VectorRow], dimensions: int, *, has_keywords: bool) -> Any:
-    """The rows as a table, as LanceDB writes them."""
+    """Return the rows as an Arrow table for LanceDB."""
     import pyarrow as pa
 
     schema = schema_of(dimensions, has_keywords=has_keywords)

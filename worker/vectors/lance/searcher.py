@@ -3,7 +3,7 @@
 Vectors use LanceDB's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
 switch each time, which takes as long as the search itself. Words are searched in memory or by Lance itself, in the
 caller's thread. Results are cached for the latest version of a table. A thread reads whole tables into memory, which
-takes a second for 70,000 rows; LanceDB answers meanwhile.
+takes a second for 70,000 rows; until then LanceDB answers.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from worker.vectors.rows import ranked
 
 T = TypeVar("T")
 
-#: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
+#: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to distinguish two commits.
 REST_S = 1.0
-#: Number of the call for a table after which all rows are read: the first one of a second query by words and vectors.
+#: Number of the call for a table that reads all rows: the first one of a second query by words and vectors.
 FIRST_READ = 3
-#: Share of the bytes for vectors above which a table is not read. Each edit needs space, and without it a new read.
+#: Share of the bytes for vectors above which a table is not read. Each edit needs free space, or else a new read.
 READ_SHARE = 0.9
-#: The column by which rows are kept in memory: those that pass a filter by path then follow each other.
+#: The column that orders rows in memory, so that rows that pass a path filter are adjacent.
 FOLDER = "file_id_path"
-#: New rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
+#: Maximum number of new rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
 FEW_ROWS = 4_096
 
 
@@ -88,7 +88,7 @@ class Searcher:
         weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop).atexit = False
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
-        """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
+        """Return one ranking per leg, ties ordered by id. Raises LanceDB's errors."""
         number, opened = self._open_present(namespace)
         state = number, opened.version
         keys = [ranking_key(namespace, state, leg) for leg in legs]
@@ -107,10 +107,10 @@ class Searcher:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _open_present(self, namespace: str) -> tuple[int, TableSnapshot]:
-        """Open the table in its present state. Returns its number, too, which differs if it is made again."""
+        """Open the current state of the table. Also returns its number, which changes when the table is recreated."""
         latest = self._spaces.latest(namespace)
         if latest is not None and latest.rested is not None and latest.rested[0] == _at_rest(latest.path):
-            # what is at rest has the same indexes
+            # a table at rest has the same indexes
             return latest.number, latest.rested[1]
         space = self._spaces.get(namespace)
         if space is None:
@@ -134,12 +134,12 @@ class Searcher:
         conditions = [where(leg.conditions) for leg in legs]
         of_vectors = {each for leg, each in zip(legs, conditions, strict=True) if leg.vector is not None and each}
         narrow = self._narrow(number, opened, of_vectors) if cached_rows is None else {}
-        # where the vectors of each leg are compared; None: in LanceDB
+        # the rows in memory for the vector comparison of each leg; None: LanceDB compares
         in_memory = [narrow.get(condition, cached_rows) for condition in conditions]
         in_table = [leg for leg, held in zip(legs, in_memory, strict=True) if leg.vector is not None and held is None]
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
-        # mostly all legs have the same filter
+        # usually all legs have the same filter
         passing = {each: self._passing(number, opened, each, cached_rows) for each in set(conditions)}
         answers = [
             _by_words(opened, leg, cached_rows, cached_words, passing[condition])
@@ -155,7 +155,7 @@ class Searcher:
         ]
 
     def _narrow(self, number: int, opened: TableSnapshot, conditions: Iterable[str]) -> dict[str, NamespaceRows]:
-        """The rows that pass, for each condition that lets few pass."""
+        """Return the passing rows of each condition that few rows pass."""
         narrow: dict[str, NamespaceRows] = {}
         most = vector_index.max_narrow_rows(opened.dataset)
         for condition in conditions:
@@ -168,7 +168,7 @@ class Searcher:
     def _passing(
         self, number: int, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None
     ) -> Passing | None:
-        """Which of the rows in memory pass a filter; None without rows or filter."""
+        """Return which rows in memory pass a filter; None without rows or filter."""
         if cached_rows is None or not condition:
             return None
         read = partial(word_search.row_ids, opened.dataset, condition)
@@ -177,7 +177,7 @@ class Searcher:
     def _in_memory(
         self, namespace: str, number: int, opened: TableSnapshot
     ) -> tuple[NamespaceRows | None, WordMemory | None]:
-        """All rows of a table that is not too large, and their words, as far as they are in memory."""
+        """Return all rows of a table that is not too large, and their words, as far as they are in memory."""
         growing = self._rows(namespace, number, opened)
         if growing is None:
             return None, None
@@ -200,7 +200,7 @@ class Searcher:
                 yield from self._run(_texts(opened.table, columns, row_ids))
 
     def _rows(self, namespace: str, number: int, opened: TableSnapshot) -> GrowingNamespaceRows | None:
-        """The rows in memory, of this version of a table or another one. Without any, begins a read that is due."""
+        """Return the rows in memory, of this version of a table or another. Without any, begin a read that is due."""
         growing = self._rows_in_memory.get(namespace, (number,))
         if growing is not None:
             self._advance(namespace, number, opened, growing)
@@ -212,7 +212,7 @@ class Searcher:
         self._background.begin(namespace, partial(self._read_rows, namespace, number))
 
     def _read_rows(self, namespace: str, number: int) -> None:
-        """Read all rows of a table that is not too large, and their words. Those before leave the memory first."""
+        """Read all rows of a table that is not too large, and their words. Older rows leave the memory first."""
         were_in_memory = self._rows_in_memory.drop(namespace)
         try:
             self._read_present(namespace, number)
@@ -242,9 +242,9 @@ class Searcher:
             self._forget_deleted()
 
     def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
-        """Bring the rows in memory to the version of a table, by reading only what is new in it. Much is read later.
+        """Update the rows in memory to a version of a table, by reading only new rows. Many new rows are read later.
 
-        If too many of them are deleted by now, all are read anew.
+        If too many rows in memory are deleted by now, all are read again.
         """
         version, before = growing.latest
         if version >= opened.version:
@@ -269,7 +269,7 @@ class Searcher:
         row_ids: RowIds,
         new: RowIds,
     ) -> None:
-        """Add the `new` ones of the rows of a version to those in memory."""
+        """Add the `new` rows of a version to the rows in memory."""
         with self._calls.call(f"{namespace}.lance"):
             added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
         if growing.advance(before, opened.version, row_ids, added):
@@ -288,16 +288,16 @@ async def _open(space: OpenTable, namespace: str) -> TableSnapshot:
 
 
 def _at_rest(path: Path) -> State | None:
-    """A value that stays equal as long as nothing is written; None during a write or just after one."""
+    """Return a value that stays equal until the next write; None during a write or just after one."""
     try:
         commits = (path / "_versions").stat()
-    except FileNotFoundError:  # LanceDB reports what is missing
+    except FileNotFoundError:  # LanceDB reports the missing file
         return None
     return (commits.st_ino, commits.st_mtime_ns) if time.time() - commits.st_mtime > REST_S else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop with cheap wake-ups, of which each call needs several. uvloop is not available on Windows."""
+    """Create an event loop with cheap wake-ups, as each call needs several. uvloop is not available on Windows."""
     try:
         import uvloop
     except ImportError:
@@ -311,7 +311,7 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _read(table: Any, most_bytes: float) -> NamespaceRows | None:
-    """All rows of a table; None if their vectors have more bytes."""
+    """Read all rows of a table; None if their vectors have more bytes than allowed."""
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > most_bytes:
         return None
@@ -319,14 +319,14 @@ async def _read(table: Any, most_bytes: float) -> NamespaceRows | None:
 
 
 async def _row_ids(table: Any) -> RowIds:
-    """The ids of all rows."""
+    """Read the ids of all rows."""
     listed = await table.query().select([]).with_row_id().to_arrow()
     row_ids: RowIds = listed["_rowid"].to_numpy()
     return row_ids
 
 
 async def _read_prepared(query: Any, *order: str) -> NamespaceRows:
-    """The rows of a query, by the columns `order`."""
+    """Read the rows of a query, ordered by the columns `order`."""
     table_rows = await query.select(["id", "vector", "embedded", *order]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows, order)
 
@@ -342,7 +342,7 @@ def _prepared(table_rows: Any, order: Sequence[str]) -> NamespaceRows:
     keys = [(name, "ascending") for name in order]
     at = pc.sort_indices(table_rows, keys).to_numpy() if keys else np.arange(len(vectors))
     ids, row_ids, embedded = (table_rows[name].to_numpy()[at] for name in ("id", "_rowid", "embedded"))
-    # the copy may be changed
+    # the copy may be modified
     return rows(ids.tolist(), row_ids, vectors[at], embedded=embedded)
 
 
@@ -353,7 +353,7 @@ def _by_words(
     cached_words: WordMemory | None,
     passing: Passing | None,
 ) -> Ranked:
-    """The answer of a keyword leg: from memory, or from the table."""
+    """Answer a keyword leg, from memory or from the table."""
     if cached_words is not None and cached_rows is not None:
         found = cached_words.found(leg, cached_rows, passing)
         if found is not None:
@@ -364,7 +364,7 @@ def _by_words(
 
 
 def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Passing | None) -> Ranked | None:
-    """The answer of a vector leg from memory; None if LanceDB must search."""
+    """Answer a vector leg from memory; None if LanceDB must search."""
     if cached_rows is None or leg.vector is None:
         return None
     return cached_rows.nearest(leg.vector, leg.limit, passing)
@@ -375,7 +375,7 @@ async def _nearest_rows(opened: TableSnapshot, legs: Sequence[Leg]) -> list[Any]
 
 
 async def _nearest(table: Any, leg: Leg) -> Any:
-    """The nearest rows with a vector. Filters only if needed, which is rare: a filter costs more than the search."""
+    """Find the nearest rows with a vector. It filters only if needed, as a filter costs more than the search."""
 
     async def nearest(*conditions: str) -> Any:
         condition = " AND ".join([*filter(None, [where(leg.conditions)]), *conditions])
@@ -388,7 +388,7 @@ async def _nearest(table: Any, leg: Leg) -> Any:
 
 
 async def _fetch(query: Any, leg: Leg) -> Any:
-    """The nearest rows, and all that are as near as the last one within the limit."""
+    """Fetch the nearest rows, including all that tie with the last one within the limit."""
     limit = ties.first_limit(leg.limit)
     while True:
         answer = await query.select(["_distance", "id", "embedded"]).limit(limit).to_arrow()

@@ -2,16 +2,14 @@
 
 Seven rules apply. Breaking any of the first six was seen to lose or duplicate rows, or to crash:
 
-1. `id` is declared as primary key; otherwise concurrent merges silently duplicate rows.
-2. Nothing is opened before a fork.
-3. A write is one commit for all its rows.
-4. Only `optimize` compacts, from one place, and is repeated on a conflict.
-5. A table appears complete, with its indexes, or not at all.
-6. Every call opens the table again (under 1 ms), so that it sees what other processes wrote, dropped and recreated.
-7. `optimize` rewrites only what is small or new (see `compaction`), so an edit costs what it changed.
+1. `id` is declared as primary key; otherwise concurrent merges silently duplicate rows. 2. Nothing is opened before a
+fork. 3. A write is one commit for all its rows. 4. Only `optimize` compacts, from one place, and is repeated on a
+conflict. 5. A table appears complete, with its indexes, or not at all. 6. Every call opens the table again (under 1
+ms), so that it sees what other processes wrote, dropped and recreated. 7. `optimize` rewrites only small or new parts
+(see `compaction`), so the cost of an edit follows its size.
 
-Lance itself (`pylance`) reads and writes. LanceDB, which is of the same Lance, takes a sixth longer to write, and 0.3 s
-and 27 MB to import. So only the searches of vectors use it.
+Lance itself (`pylance`) reads and writes. LanceDB uses the same Lance, but takes a sixth longer to write, and 0.3 s and
+27 MB to import. So only vector searches use it.
 
 Vector search is exact below 200,000 rows, and wherever it has filters. Larger tables have an approximate index.
 """
@@ -74,7 +72,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-#: Advice if nobody knows better.
+#: Advice for an error without a known remedy.
 FAILED = "LanceDB failed; check the free space and permissions of its directory, then try again."
 #: Attempts of a commit that loses races.
 ATTEMPTS = 10
@@ -88,7 +86,7 @@ ABANDONED_S = 3600
 INDEX_BYTES = 64 * 1024**2
 #: Cache bytes of a writing process for metadata. Each commit adds some, up to gigabytes if unbounded.
 METADATA_BYTES = 32 * 1024**2
-#: What to do after a call that failed, by what was found then.
+#: The remedy after a failed call, by the diagnosis of the table.
 _AFTER = {
     Condition.WHOLE: "Files of this namespace were deleted in the meantime; try again.",
     Condition.MENDED: "An index of this namespace was damaged and has been made again; try again.",
@@ -114,7 +112,7 @@ class LanceStore:
         self._directory = directory
         self._has_keywords = has_keywords
         self._thresholds = thresholds or Thresholds()
-        #: What a searching process keeps: words, other data of tables, vectors.
+        #: The caches of a searching process: words, other data of tables, vectors.
         self._cache_bytes = word_bytes, table_bytes, vector_bytes
         self._lock = threading.Lock()
         self._process: int | None = None
@@ -126,7 +124,7 @@ class LanceStore:
 
     @property
     def has_keywords(self) -> bool:
-        """Whether keyword legs run here."""
+        """Whether the store runs keyword legs."""
         return self._has_keywords
 
     @property
@@ -162,7 +160,7 @@ class LanceStore:
                 _commit(partial(_delete, opened, condition))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[Ranked]:
-        """One ranking per leg, ties ordered by id. Raises `StoreRefused` or `StoreUnavailable`."""
+        """Return one ranking per leg, ties ordered by id. Raises `StoreRefused` or `StoreUnavailable`."""
         answerable = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
         path = self._path(namespace)
         if not any(answerable) or not path.exists():
@@ -176,7 +174,7 @@ class LanceStore:
         return [UUID(str(row["id"])) for row in self._rows(namespace, after, limit, ())]
 
     def stored(self, _namespace: str, attributes: Mapping[str, Value]) -> StoredAttributes:
-        """Return what `attributes` returns for a row that was written with these values."""
+        """Return the result of `attributes` for a row that was written with these values."""
         return {name: storable(value) for name, value in attributes.items()}
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, StoredAttributes]:
@@ -194,7 +192,7 @@ class LanceStore:
             return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """Return the vectors of those ids that have one. Raises `StoreUnavailable`."""
+        """Return the vectors of the ids that have one. Raises `StoreUnavailable`."""
         by_id: dict[UUID, Vector] = {}
         path = self._path(namespace)
         with self._table(namespace) as opened:
@@ -209,7 +207,7 @@ class LanceStore:
         return by_id
 
     def drop(self, namespace: str) -> bool:
-        """Delete the namespace with all its rows and anything a late writer left. Returns whether it existed.
+        """Delete the namespace with all its rows and all leftovers of late writers. Returns whether it existed.
 
         Raises `StoreUnavailable`.
         """
@@ -219,7 +217,7 @@ class LanceStore:
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
                 existed = True
             drop_set_aside(self._directory, path.name)
-            # Also delete what crashed processes left behind.
+            # Also delete leftovers of crashed processes.
             for dropped in self._directory.glob(".dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
             for staging in self._directory.glob(".new-*"):
@@ -231,7 +229,7 @@ class LanceStore:
     def verify(self, namespace: str, most_bytes: int | None = None) -> None:
         """Read all of a table with at most `most_bytes`, and repair it or set it aside. Raises `StoreUnavailable`.
 
-        A table of any size is set aside if its columns are those of before the first release.
+        A table of any size is set aside if its columns are from before the first release.
         """
         path = self._path(namespace)
         if not os.path.lexists(path):
@@ -243,7 +241,7 @@ class LanceStore:
                 raise StoreUnavailable(FAILED)
 
     def optimize(self, namespace: str, *, writing: bool = False) -> None:
-        """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
+        """Merge small files, index new rows and remove old versions, if that is due. Otherwise return quickly.
 
         While a run is `writing`, it is due less often, and nothing is merged.
 
@@ -251,7 +249,7 @@ class LanceStore:
         """
         path = self._path(namespace)
         with self._whole(namespace):
-            # `_dataset` caches nothing: a cache keeps files of indexes open that are deleted here.
+            # `_dataset` caches nothing, because a cache would keep index files open that are deleted here.
             if not path.exists() or (writing and not is_due(_dataset(path), self._thresholds, writing=True)):
                 return
             with committing(path):
@@ -269,7 +267,7 @@ class LanceStore:
 
     @contextmanager
     def _table(self, namespace: str) -> Iterator[Callable[[], Any] | None]:
-        """Yield what opens the latest version of a table, or None if it does not exist."""
+        """Yield a function that opens the latest version of a table, or None if it does not exist."""
         path = self._path(namespace)
         opened = self._opener(path) if path.exists() else None
         with self._whole(namespace):
@@ -277,13 +275,13 @@ class LanceStore:
 
     @contextmanager
     def _whole(self, namespace: str) -> Iterator[None]:
-        """Map errors as `_map_errors` does. A table with damaged files is repaired or set aside before that."""
+        """Map errors as `_map_errors` does, after a table with damaged files is repaired or set aside."""
         path = self._path(namespace)
         try:
             with self._calls.call(path.name), _map_errors(path):
                 yield
         except StoreError as error:
-            # a link to nothing is damage, too
+            # a dangling link is damage, too
             if not may_be_damage(error.__cause__) or not os.path.lexists(path):
                 raise
             with self._calls.call(path.name):
@@ -298,7 +296,7 @@ class LanceStore:
         return self._directory / f"{namespace}.lance"
 
     def _opener(self, path: Path) -> Callable[[], Any]:
-        """What opens a table with the caches of this process."""
+        """Return a function that opens a table with the caches of this process."""
         with self._one_process():
             if self._session is None:
                 self._session = _new_session()
@@ -337,7 +335,7 @@ class LanceStore:
 
 
 def _bytes(path: Path) -> int:
-    """The size of all files below `path`."""
+    """Return the size of all files below `path`."""
     found = 0
     for folder, _, names in os.walk(path):
         for name in names:
@@ -347,7 +345,7 @@ def _bytes(path: Path) -> int:
 
 
 def _new_session() -> Any:
-    """Caches for tables. The import of Lance is cheap, but starts threads."""
+    """Create caches for tables. The import of Lance is cheap, but starts threads."""
     import lance
 
     return lance.Session(INDEX_BYTES, METADATA_BYTES)
@@ -368,7 +366,7 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
 
 
 def _update_older(dataset: Any) -> Any:
-    """A merge that does not change rows with a greater generation."""
+    """Return a merge that does not change rows with a greater generation."""
     return dataset.merge_insert("id").when_matched_update_all("target.generation <= source.generation")
 
 
@@ -381,7 +379,7 @@ def _delete(opened: Callable[[], Any], condition: str) -> None:
 
 
 def _scan(opened: Callable[[], Any], **query: object) -> Any:
-    """The rows that a query of the latest version finds."""
+    """Return the rows that a query of the latest version finds."""
     return opened().scanner(**query).to_table()
 
 

@@ -23,29 +23,29 @@ from worker.vectors.lance.largest import kth_largest
 from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL
 
-#: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
+#: Maximum bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
 MAX_CACHED_HITS = 200_000
-#: Bytes of what a process caches for filters, one for each row in memory.
+#: Maximum bytes of a process's filter cache, which takes one byte for each row in memory.
 MAX_FILTER_BYTES = 16 * 1024**2
 #: Number of tables whose searches are counted.
 MAX_COUNTED_TABLES = 1024
-#: Calls after which a table is read again if others took its place in memory. A query makes one or two.
+#: Calls after which a table that others evicted from memory is read again. A query makes one or two.
 SEARCHES_PER_READ = 32
 #: Minimum number of further rows for which a namespace's memory has space, as far as its limit allows.
 SPARE_ROWS = 1_024
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
-#: Threads that compare the vectors of one search. More would wait for the memory.
+#: Maximum number of threads that compare the vectors of one search. More would wait for memory bandwidth.
 MAX_THREADS = min(os.cpu_count() or 1, 4)
-#: Rows whose distances are computed exactly at a time.
+#: Rows whose exact distances are computed at a time.
 EXACT_ROWS = 4_096
-#: Rows in a stretch, on average, from which each stretch is compared by itself: that costs as much as 30 rows.
+#: Mean rows per stretch from which each stretch is compared separately: that costs as much as 30 rows.
 STRETCH_ROWS = 32
-#: Share of the rows up to which those in shorter stretches are copied, so that the others need not be compared.
+#: Maximum share of rows in shorter stretches that are copied, so that the others need not be compared.
 FEW_SHARE = 0.3
-#: Letters of an id that a number holds.
+#: Number of letters of an id that fit a number.
 ID_LETTERS = 8
 #: Assumed bytes of a cached filter without its row ids.
 _ENTRY_BYTES = 512
@@ -53,13 +53,13 @@ _ENTRY_BYTES = 512
 T = TypeVar("T")
 #: The store's own ids of rows.
 RowIds = NDArray[np.uint64]
-#: The beginnings of rows' ids, by position.
+#: The first letters of rows' ids, by position.
 IdStarts = NDArray[np.uint64]
-#: Where rows are among those in memory.
+#: Positions of rows in memory.
 Positions = NDArray[np.intp]
-#: Which of the rows in memory pass a filter, by position.
+#: Mask of the rows in memory that pass a filter, by position.
 Passing = NDArray[np.bool_]
-#: A value that stays equal as long as nothing is written to a namespace.
+#: A value that stays equal until a namespace is written.
 State = tuple[Hashable, ...]
 
 _threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="nearest")
@@ -71,9 +71,9 @@ _has_threads = Lock()
 class NamespaceRows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
-    `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids`, `id_starts`
-    and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: of deleted ones, of
-    rows without a vector, and of those that do not pass a filter.
+    `row_ids` (n) are the store's row ids, ascending. `positions` (n) are the places of the rows in `ids`, `id_starts`
+    and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: deleted rows, rows
+    without a vector, and rows that do not pass a filter.
     """
 
     ids: list[str]
@@ -84,7 +84,7 @@ class NamespaceRows:
     absent: Positions
 
     def nearest(self, vector: Vector, limit: int, passing: Passing | None = None) -> Ranked:
-        """Return the `limit` rows nearest by cosine distance, of those that are `passing`, ties ordered by id."""
+        """Return the `limit` rows nearest by cosine distance among the `passing` ones, ties ordered by id."""
         unit_vector = vector / _lengths(vector)
         takes = np.ones(len(self.unit), np.bool_) if passing is None else passing.copy()
         takes[self.absent] = False
@@ -101,7 +101,7 @@ class NamespaceRows:
         return self.ranked(nearest, distances, limit, descending=False)
 
     def _similarity(self, found: Positions, unit_vector: Vector) -> Vector:
-        """The cosine of each of the rows at `found`, which ascend."""
+        """Return the cosine of each of the rows at `found`, which ascend."""
         are_all = 0 < len(found) == len(self.unit)
         begins = np.zeros(1, np.intp) if are_all else np.flatnonzero(np.diff(found, prepend=-2) != 1)
         if len(begins) * STRETCH_ROWS <= len(found):
@@ -114,7 +114,7 @@ class NamespaceRows:
     def ranked(self, found: Positions, values: NDArray[np.float64], limit: int, *, descending: bool) -> Ranked:
         """Return the best `limit` of the rows found, by their values, ties ordered by id.
 
-        Many rows may have the value of the last one. Their whole ids are compared only where these begin alike.
+        Many rows may tie with the last one. Their whole ids are compared only if their first letters are equal.
         """
         if 0 < limit < len(found):
             costs = -values if descending else values
@@ -131,22 +131,22 @@ class NamespaceRows:
         return [self.ids[number] for number in self.positions_of(row_ids).tolist()]
 
     def positions_of(self, row_ids: RowIds) -> Positions:
-        """Return where the rows with these row ids of the store are."""
+        """Return the positions of the rows with these row ids of the store."""
         return self.positions[np.searchsorted(self.row_ids, row_ids)]
 
     def are_at(self, row_ids: RowIds) -> Passing:
-        """Return which rows are those with these row ids of the store, by position."""
+        """Return a mask of the rows with these row ids of the store, by position."""
         passing = np.zeros(len(self.unit), np.bool_)
         passing[self.positions_of(row_ids)] = True
         return passing
 
     def missing(self, row_ids: RowIds) -> RowIds:
-        """Return those of `row_ids`, which are all rows of another state, that this state does not have."""
+        """Return the rows of another state that this one lacks; `row_ids` are all rows of that state."""
         return np.setdiff1d(row_ids, self.row_ids, assume_unique=True)
 
 
 class GrowingNamespaceRows:
-    """The rows of a namespace in its newest version, made from those of the version before. Thread-safe.
+    """The rows of a namespace in its newest version, built from the rows of the previous version. Thread-safe.
 
     Their vectors take at most `max_bytes`.
     """
@@ -154,13 +154,13 @@ class GrowingNamespaceRows:
     def __init__(self, version: int, rows: NamespaceRows, max_bytes: int) -> None:
         self._lock = Lock()
         self._max_rows: int = max_bytes // (rows.unit.itemsize * rows.unit.shape[1])
-        #: The vectors of the rows are a part of this, so that rows are added without copying all others.
+        #: The vectors of the rows are a view of this, so that rows are added without copying all others.
         self._memory = self._roomy(rows.unit)
         self._latest = version, replace(rows, unit=self._memory[: len(rows.unit)])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all vectors, also of deleted rows. The space for new ones takes no memory until it is used."""
+        """Bytes of all vectors, including deleted rows'. The space for new ones takes no memory until it is used."""
         return self._latest[1].unit.nbytes
 
     @property
@@ -169,7 +169,7 @@ class GrowingNamespaceRows:
         return self._latest
 
     def has_room(self, before: NamespaceRows, row_ids: RowIds, new: int) -> bool:
-        """Whether a version with these rows can be the latest after `before`, which lacks so many of them.
+        """Return whether a version with these rows can follow `before`, which lacks `new` of its rows.
 
         It cannot if deleted rows would fill half of the memory.
         """
@@ -177,7 +177,7 @@ class GrowingNamespaceRows:
         return len(before.unit) + new <= most
 
     def advance(self, before: NamespaceRows, version: int, row_ids: RowIds, added: NamespaceRows | None) -> bool:
-        """Make the rows of a version the latest: those with these ids, of which `before` lacks `added`.
+        """Make the rows of a version the latest: the rows with these ids, of which `before` lacks `added`.
 
         Returns False if another thread was faster, or if there is no room.
         """
@@ -195,7 +195,7 @@ class GrowingNamespaceRows:
             return True
 
     def _roomy(self, unit: Vector, new: int = 0) -> Vector:
-        """A copy of vectors with space for new ones, as many as may come before half of all are deleted."""
+        """Copy vectors into an array with space for as many new ones as may come before half of all are deleted."""
         needed = len(unit) + new
         space = max(needed, min(2 * needed + SPARE_ROWS, self._max_rows))
         memory = np.empty((space, unit.shape[1]), np.float32)
@@ -224,14 +224,14 @@ def unpack_vectors(column: Any) -> Vector:
 
 
 def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> NamespaceRows:
-    """Prepare rows, in any order, for searching. Divides the vectors in place, which may have any length but 0."""
+    """Prepare rows, in any order, for searching. Normalises the vectors in place; their lengths must not be 0."""
     order = np.argsort(row_ids)
     vectors /= _lengths(vectors)
     return NamespaceRows(ids, id_starts(ids), vectors, row_ids[order], order, absent=np.flatnonzero(~embedded))
 
 
 def id_starts(ids: Sequence[str]) -> IdStarts:
-    """Return the first letters of each id as a number, so that numbers are in the order of the ids."""
+    """Return the first letters of each id as a number, so that the numbers have the order of the ids."""
     letters = np.array(ids, f"S{ID_LETTERS}") if ids else np.empty(0, f"S{ID_LETTERS}")
     return letters.view(f">u{ID_LETTERS}").astype(np.uint64)
 
@@ -250,37 +250,37 @@ class LatestPerNamespace(Generic[T]):
         return entry[1] if entry is not None and entry[0] == state else None
 
     def put(self, namespace: str, state: State, value: T) -> None:
-        """Store `value`, replacing that of an earlier state."""
+        """Store `value`, replacing the value of an earlier state."""
         with self._lock:
             self._cached[namespace] = state, value
 
     def drop(self, namespace: str) -> bool:
-        """Forget a namespace. Returns whether it was known."""
+        """Remove a namespace. Returns whether it was known."""
         with self._lock:
             return self._cached.pop(namespace, None) is not None
 
     def drop_if(self, is_over: Callable[[str, T], bool]) -> None:
-        """Forget the namespaces for which this holds, which gets the name and the value of each."""
+        """Remove the namespaces for which a predicate of name and value holds."""
         with self._lock:
             for namespace in [name for name, (_, value) in self._cached.items() if is_over(name, value)]:
                 del self._cached[namespace]
 
 
 class SearchCounter:
-    """Counts the searches of each table, and tells which of them read it into memory. Thread-safe."""
+    """Counts the searches of each table, and decides which of them read it into memory. Thread-safe."""
 
     def __init__(self, first: int) -> None:
         self._first = first
         self._counts: LatestPerNamespace[Iterator[int]] = LatestPerNamespace(MAX_COUNTED_TABLES)
 
     def is_read_due(self, namespace: str, number: int) -> bool:
-        """Count a search and tell whether it should read. Of concurrent searches only one does."""
+        """Count a search and return whether it should read. Of concurrent searches only one does."""
         counts = self._counts.get(namespace, (number,)) or count(1)
         self._counts.put(namespace, (number,), counts)
         return next(counts) % SEARCHES_PER_READ == self._first
 
     def forget(self, namespace: str) -> None:
-        """Count the searches of a table from the beginning."""
+        """Restart the count of a table."""
         self._counts.drop(namespace)
 
 
@@ -292,12 +292,12 @@ class RankingCache:
         self._cached: LRUCache[Hashable, Ranked] = LRUCache(MAX_CACHED_HITS, getsizeof=lambda ranking: len(ranking) + 1)
 
     def get(self, key: Hashable) -> Ranked | None:
-        """Return what the leg of a `ranking_key` found. Callers must not change it."""
+        """Return the cached result of a leg by its `ranking_key`. Callers must not modify it."""
         with self._lock:
             return self._cached.get(key)
 
     def put(self, key: Hashable, ranking: Ranked) -> None:
-        """Cache what the leg of a `ranking_key` found."""
+        """Cache the result of a leg by its `ranking_key`."""
         if len(ranking) < self._cached.maxsize:
             with self._lock:
                 self._cached[key] = ranking
@@ -313,11 +313,11 @@ class FilterCache:
         )
 
     def row_ids(self, state: State, condition: str, read: Callable[[], RowIds]) -> RowIds:
-        """The row ids that pass a condition in this state, which `read` finds. Callers must not change them."""
+        """Return the row ids that pass a condition in this state; `read` finds them. Callers must not modify them."""
         return self._get((state, _condition_digest(condition)), None, read)
 
     def passing(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Passing:
-        """Which of the rows pass a condition in this state, as `row_ids`."""
+        """Return a mask of the rows that pass a condition in this state, as `row_ids`."""
         key = state, _condition_digest(condition), "passing"
         # positions may change within a state, when rows are read again
         return self._get(key, rows, lambda: rows.are_at(read()))
@@ -334,14 +334,14 @@ class FilterCache:
 
 
 def ranking_key(namespace: str, state: State, leg: Leg) -> Hashable:
-    """What the ranking of a leg depends on: equal for two legs that find the same in this state of a namespace."""
+    """Return the cache key of a leg, equal for two legs with the same result in this state of a namespace."""
     query = _digest(leg.keywords or "") if leg.vector is None else _digest(leg.vector.tobytes())
     words = (leg.field, leg.phrase, leg.languages) if leg.vector is None else None
     return namespace, state, words, leg.limit, query, _condition_digest(where(leg.conditions))
 
 
 def _digest(content: str | bytes) -> bytes:
-    """What identifies a content that may be long."""
+    """Return a short digest of a content that may be long."""
     encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     return blake2b(encoded, digest_size=16).digest()
 
@@ -351,7 +351,7 @@ _condition_digest = lru_cache(MAX_KEPT)(_digest)
 
 
 def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions) -> Vector:
-    """The product of a vector with each row at `found`, where stretches of rows that follow each other have `begins`.
+    """Return the product of a vector with each row at `found`; stretches of adjacent rows start at `begins`.
 
     Threads share many rows, unless another search has the threads.
     """
@@ -374,13 +374,13 @@ def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions)
 
 
 def _begins_within(begins: Positions, part: slice) -> Positions:
-    """Where stretches begin within a part, whose first row begins one."""
+    """Return the starts of stretches within a part, whose first row starts one."""
     within = begins[(begins > part.start) & (begins < part.stop)]
     return np.concatenate([[0], within - part.start])
 
 
 def _multiplied(unit: Vector, vector: Vector, found: Positions, begins: Positions, products: Vector) -> Vector:
-    """Fill in the products of a vector with the rows at `found`."""
+    """Compute the products of a vector with the rows at `found` in place."""
     for start, end in pairwise([*begins.tolist(), len(found)]):
         first = int(found[start])
         np.matmul(unit[first : first + end - start], vector, out=products[start:end])
@@ -388,6 +388,6 @@ def _multiplied(unit: Vector, vector: Vector, found: Positions, begins: Position
 
 
 def _lengths(vectors: Vector) -> Vector:
-    """The length of each vector, as the last dimension; 1 for an all-zero vector."""
+    """Return the length of each vector, as the last dimension; 1 for an all-zero vector."""
     squares = np.einsum("...i,...i->...", vectors, vectors, dtype=np.float64)[..., None]
     return np.sqrt(np.where(squares == 0, 1, squares)).astype(np.float32)

@@ -2,7 +2,7 @@
 
 Small tables need none: their vectors are compared in memory. Rows that the index does not cover yet are compared one by
 one, so none is missed. `compaction` adds new rows to it as to all other indexes. A search with filters reads all of the
-index, because rows that pass may be far from all others. At 1 M rows it finds all of the nearest, in a tenth of the
+index, because passing rows may be far from all others. At 1 M rows it finds all of the nearest rows, in a tenth of the
 time that comparing full vectors takes. If few rows pass, their vectors are read and compared without the index.
 """
 
@@ -22,45 +22,45 @@ KIND = "IVF_SQ"
 MIN_ROWS = 200_000
 #: Rows of a partition when the index is trained.
 PARTITION_ROWS = 8_192
-#: The index is trained again once the table has this many times the rows that it was trained on.
+#: The index is trained again once the table has this many times its rows at the last training.
 GROWTH = 4
 #: Partitions that a search reads. At 1 M rows of 384 dimensions 99.8 % of the ten nearest are found; with 20, 99.3 %.
 PROBES = 40
 #: More partitions than an index has, to read them all.
 ALL_PARTITIONS = 2**31 - 1
-#: The full vectors of this many times the requested rows are compared.
+#: Full vectors are compared for this many times the requested rows.
 REFINE = 3
 #: If the vectors of the rows that pass a filter hold at most this many numbers (8 MB), they are compared without the
 #: index. With 384 dimensions this takes 4 ms for 1,000 adjacent rows, and 12 ms for 5,000. The whole index takes 15 to
 #: 30 ms at 1 M rows.
 NARROW_NUMBERS = 2**21
-#: Rows in more stretches than this are searched by the index: reading one stretch takes 20 microseconds.
+#: The index searches rows in more stretches than this: reading one stretch takes 20 microseconds.
 NARROW_STRETCHES = 1_024
 
 
 def extend(opened: Callable[[], Any], min_rows: int) -> None:
-    """Index the vectors of a large table, or train their index again if the table grew. Raises what Lance raises."""
+    """Index the vectors of a large table, or train their index again if the table grew. Raises Lance's errors."""
     dataset = opened()
     if is_due(dataset, min_rows):
         create(dataset)
 
 
 def create(dataset: Any) -> None:
-    """Index the vectors of a table, replacing an existing index. Raises what Lance raises."""
+    """Index the vectors of a table, replacing an existing index. Raises Lance's errors."""
     partitions = max(1, _vectors(dataset) // PARTITION_ROWS)
     dataset.create_index("vector", KIND, name=NAME, metric="cosine", replace=True, num_partitions=partitions)
 
 
 def read_all(dataset: Any) -> None:
-    """Read all of the index, if there is one. Raises what Lance raises."""
+    """Read all of the index, if there is one. Raises Lance's errors."""
     if NAME in {index.name for index in dataset.describe_indices()}:
         dataset.prewarm_index(NAME)
 
 
 def is_due(dataset: Any, min_rows: int) -> bool:
-    """Whether the index is missing, or was trained on far fewer vectors.
+    """Return whether the index is missing, or was trained on far fewer vectors.
 
-    It is not trained while most rows wait for theirs: they all have the same one until then.
+    It is not trained while most rows wait for their vectors, because all have the same placeholder until then.
     """
     if dataset.count_rows() < min_rows:
         return False
@@ -75,22 +75,22 @@ def is_due(dataset: Any, min_rows: int) -> bool:
 
 
 def _vectors(dataset: Any) -> int:
-    """The number of rows with a vector of their own."""
+    """Return the number of rows with a vector of their own."""
     return int(dataset.count_rows("embedded"))
 
 
 def approximate(query: Any, *, filtered: bool) -> Any:
-    """Let a query of vectors use the index, if there is one, and compare the full vectors of what that finds."""
+    """Make a vector query use the index, if there is one, and compare the full vectors of its results."""
     return query.nprobes(ALL_PARTITIONS if filtered else PROBES).refine_factor(REFINE)
 
 
 def max_narrow_rows(dataset: Any) -> int:
-    """The most rows that a narrow filter may let pass."""
+    """Return the maximum number of rows that pass a narrow filter."""
     dimensions: int = dataset.schema.field("vector").type.list_size
     return NARROW_NUMBERS // dimensions
 
 
 def is_narrow(row_ids: NDArray[np.uint64], most: int) -> bool:
-    """Whether it takes less time to read the rows with these ids, in any order, than to search the whole index."""
+    """Return whether reading the rows with these ids, in any order, is faster than searching the whole index."""
     stretches = 1 + np.count_nonzero(np.diff(np.sort(row_ids)) != 1)
     return bool(len(row_ids) <= most and stretches <= NARROW_STRETCHES)

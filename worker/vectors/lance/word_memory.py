@@ -1,7 +1,7 @@
-"""Words of LanceDB tables in memory. A search of words there takes a tenth of the processor time that Lance takes.
+"""Words of LanceDB tables in memory. A word search there takes a tenth of Lance's processor time.
 
 Only rows whose vectors are in memory have their words there, at the same positions. The thread that reads the vectors
-reads the words, too, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
+also reads the words, and later versions add new rows. Until the words are read, and for other tables, Lance searches.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from worker.vectors.rows import words
 #: Bytes of words that a searching process keeps in memory by default. 35,000 chunks of code take 50 MB.
 WORD_BYTES = 128 * 1024**2
 #: A search adds up to this many new rows itself; more are added in the background. A row takes 40 microseconds. Lance
-#: takes a third of that for each row without an index, at each search, and a run leaves many of those.
+#: takes a third of that for each row without an index, at each search, and a run leaves many such rows.
 FEW_ROWS = 4_096
-#: Bytes of a table's words in memory that are not counted one by one.
+#: Assumed bytes of a table's other data in word memory.
 FIXED_BYTES = 4_096
 #: Words may leave the memory before their rows do. Of every `SEARCHES_PER_READ` searches, this one reads them again.
 NEXT_READ = 0
@@ -86,7 +86,7 @@ class WordMemory:
         return FIXED_BYTES + vocabularies + sum(postings.nbytes for postings in state.values())
 
     def is_of(self, growing: GrowingNamespaceRows) -> bool:
-        """Whether positions are those of these rows."""
+        """Return whether positions belong to these rows."""
         return self._growing() is growing
 
     def is_released(self) -> bool:
@@ -98,13 +98,13 @@ class WordMemory:
         return self._state is None
 
     def lacks(self, rows: NamespaceRows) -> int:
-        """The number of positions whose words are not known."""
+        """Return the number of positions whose words are not known."""
         return len(rows.unit) - _covered(self._state) if self._state is not None else len(rows.unit)
 
     def found(self, leg: Leg, rows: NamespaceRows, passing: Passing | None) -> Ranked | None:
-        """The answer of a leg over these rows, of which those that are `passing` pass its filter.
+        """Answer a leg over these rows; only `passing` rows pass its filter.
 
-        None if that needs Lance: its words are not known, or not all of them.
+        Returns None if only Lance can answer: words are missing from memory.
         """
         state, name = self._state, COLUMNS[leg.field]
         if state is None or name not in state or _covered(state) < len(rows.unit):
@@ -117,7 +117,7 @@ class WordMemory:
         return rows.ranked(found, scores[found], leg.limit, descending=True)
 
     def add(self, rows: NamespaceRows, read: Read, max_bytes: int) -> None:
-        """Read the words of rows that are not known yet. If another thread does so already, returns at once."""
+        """Read the words of rows that are not known yet. Returns at once if another thread already does so."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -134,7 +134,7 @@ class WordMemory:
             self._lock.release()
 
     def _added(self, before: _State, rows: NamespaceRows, batches: Iterable[Any], max_bytes: int) -> _State | None:
-        """The postings with those of new rows; None as soon as they take too much."""
+        """Return the postings including new rows; None as soon as they exceed the limit."""
         lengths = {name: np.zeros(len(rows.unit), np.uint32) for name in before}
         added: dict[str, list[bm25.Occurrences]] = {name: [] for name in before}
         used = self._bytes(before)
@@ -155,7 +155,7 @@ class WordMemory:
         return after
 
     def _statistics_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.CorpusStatistics]:
-        """What scores depend on in this state of the rows, by column."""
+        """Return the corpus statistics for this state of the rows, by column."""
         kept = self._statistics
         if kept is not None and kept[0] is rows.row_ids and kept[1] is state:
             return kept[2]
@@ -165,7 +165,7 @@ class WordMemory:
 
 
 def _covered(state: _State | None) -> int:
-    """The number of positions whose words are known."""
+    """Return the number of positions whose words are known."""
     return min((len(postings.lengths) for postings in state.values()), default=0) if state else 0
 
 
@@ -181,7 +181,7 @@ class WordMemories:
     def of(
         self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read
     ) -> WordMemory | None:
-        """The words of rows; None if they are not in memory. Then begins to read them if that is due.
+        """Return the words of rows; None if they are not in memory. Then begins to read them if that is due.
 
         `rows` are the latest of `growing`, and `read` reads the same version of their table.
         """
@@ -200,19 +200,19 @@ class WordMemories:
         return memory
 
     def read(self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read) -> None:
-        """Read the words of rows that are not in memory yet. All else is as in `of`."""
+        """Read the words of rows that are not in memory yet. The parameters are those of `of`."""
         self.forget_released()
         if self._max_bytes <= 0:
             return
         memory = self._kept.get(namespace, (number,))
         if memory is None or not memory.is_of(growing):
-            # if they cannot be read, they are not tried at each search
+            # if they cannot be read, not every search tries it
             self._kept.drop(namespace)
             memory = WordMemory(growing, FIELDS)
         self._add(namespace, number, memory, rows, read)
 
     def forget_released(self) -> None:
-        """Forget the words of rows that have left the memory."""
+        """Remove the words of rows that have left the memory."""
         self._kept.drop_if(lambda _, memory: memory.is_released())
 
     def _begin(

@@ -1,4 +1,4 @@
-"""Searches words and filters in a LanceDB table by Lance itself, which takes less time than by LanceDB."""
+"""Searches words and filters in a LanceDB table with Lance itself, which is faster than LanceDB."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ BATCH_ROWS = 4_096
 
 
 def new_session(index_bytes: int, metadata_bytes: int) -> Any:
-    """A cache for the datasets of one table."""
+    """Create a cache for the datasets of one table."""
     return lance.Session(index_bytes, metadata_bytes)
 
 
 def dataset(path: Path, version: int, session: Any) -> Any:
-    """A table in one of its versions. Takes microseconds."""
+    """Open a table in one of its versions. Takes microseconds."""
     return lance.dataset(path, version=version, session=session)
 
 
 def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
-    """The rows that have words of a leg, with their `_score`, and some beyond its limit.
+    """Return the rows that have words of a leg, with their `_score`, and some beyond its limit.
 
-    They come with their `id`, or else with Lance's `_rowid`, which is cheaper.
+    They have their `id`, or else Lance's `_rowid`, which is cheaper.
     """
     # A match query treats its text as plain words, even if it contains operators.
     operator = FullTextOperator.AND if leg.phrase else FullTextOperator.OR
@@ -54,7 +54,7 @@ def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
 
 
 def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
-    """The columns of all rows in batches, with Lance's `_rowid`."""
+    """Yield the columns of all rows in batches, with Lance's `_rowid`."""
     batches: Iterable[Any] = opened.scanner(
         columns=[*columns], with_row_id=True, batch_size=BATCH_ROWS, batch_readahead=1
     ).to_batches()
@@ -62,6 +62,6 @@ def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
 
 
 def row_ids(opened: Any, condition: str, limit: int | None = None) -> Any:
-    """Lance's `_rowid` of the rows that pass a filter, or of some of them."""
+    """Return Lance's `_rowid` of the rows that pass a filter, up to `limit`."""
     scanner = opened.scanner(columns=[], with_row_id=True, filter=condition, limit=limit)
     return scanner.to_table()["_rowid"].to_numpy()
