@@ -1,4 +1,4 @@
-"""The interface to content: a source lists descendants in pages, with stamps that are cheap to get, and reads files."""
+"""The interface to content: a source lists descendants in pages, with cheap stamps, and reads files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Source(Protocol):
         ...
 
     def list(self, cursor: str | None) -> ListingPage:
-        """The page after `cursor` (None: the first page). The pages that follow a cursor show all that is left.
+        """Return the page after `cursor` (None: the first page). The pages after a cursor show all the rest.
 
         A cursor stays valid after the process that made it ends. Entries that the tool's rules exclude are counted but
         not listed, and excluded directories are not entered. Raises as `check` does.
@@ -24,30 +24,30 @@ class Source(Protocol):
         ...
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
-        """From now on list only what is at or below these keys, and what their change may affect.
+        """From now on list only entries at or below these keys, and entries that their change may affect.
 
-        Returns the keys that are listed, with all below them; None if this source still lists everything.
+        Returns the keys that are listed, with everything below them; None if this source still lists everything.
         """
         ...
 
     def leaves_out(self, key: bytes) -> bool:
-        """Whether the rules are the reason why a previously listed file is no longer listed."""
+        """Return whether the rules are the reason why a previously listed file is no longer listed."""
         ...
 
     def near(self) -> str | None:
-        """What exists near a root without files, as a sentence; None if that says nothing."""
+        """Return a sentence about the contents near a root without files; None if that does not help."""
         ...
 
     def read(self, key: bytes, limit: int, listed: str = "", /) -> FileContent:
-        """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …).
+        """Return the bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …).
 
-        What a source still holds of the stamp `listed` need not be read again.
+        A source need not read again what it still holds for the stamp `listed`.
         """
         ...
 
 
 def pages(source: Source, check: Callable[[], None]) -> Iterator[ListingPage]:
-    """All pages of a source. `check` runs before each page and may raise to stop the listing. Raises as `list` does."""
+    """Yield all pages of a source. `check` runs before each page and may raise to stop it. Raises as `list` does."""
     cursor, is_more = None, True
     while is_more:
         check()

@@ -1,4 +1,4 @@
-"""Reads which objects changed from a queue of Amazon SQS that gets the events of buckets."""
+"""Reads the changed objects of buckets from an Amazon SQS queue that receives their events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from schemas.errors import SourceUnavailable
 
-#: Messages that SQS hands out or deletes in one request.
+#: Maximum number of messages that SQS delivers or deletes in one request.
 _PAGE = 10
-#: Seconds for which a request waits for a first message; SQS allows no more.
+#: Seconds that a request waits for a first message; SQS allows no more.
 LONG_POLL_SECONDS = 20
-#: Seconds after which SQS hands out a message again that was not deleted.
+#: Seconds after which SQS delivers a message again that was not deleted.
 _VISIBILITY_SECONDS = 60
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = LONG_POLL_SECONDS + 10
@@ -37,14 +37,14 @@ class ChangedObject(NamedTuple):
 
 
 class QueueMessage(NamedTuple):
-    """A message: by what to delete it, and the objects that it names."""
+    """A message: the receipt that deletes it, and the objects that it names."""
 
     receipt: str
     objects: Sequence[ChangedObject]
 
 
 class UnknownMessage(ValueError):
-    """A message that is not an event of a bucket."""
+    """Raised for a message that is not an event of a bucket."""
 
 
 class _Name(BaseModel):
@@ -65,7 +65,7 @@ class _Record(BaseModel):
 
 
 class _Notification(BaseModel):
-    """What a bucket sends to a queue or a topic. Its keys are encoded as in a form."""
+    """A bucket's notification to a queue or a topic. Its keys are form-encoded."""
 
     records: list[_Record] = Field(alias="Records")
 
@@ -74,7 +74,7 @@ class _Notification(BaseModel):
 
 
 class _BridgeEvent(BaseModel):
-    """What Amazon EventBridge sends. Its keys are as they are."""
+    """An event from Amazon EventBridge. Its keys are not encoded."""
 
     source: Literal["aws.s3"]
     detail: _Place
@@ -84,7 +84,7 @@ class _BridgeEvent(BaseModel):
 
 
 class _TestEvent(BaseModel):
-    """What a bucket sends once when its notifications are set up."""
+    """The test event that a bucket sends once when its notifications are set up."""
 
     event: Literal["s3:TestEvent"] = Field(alias="Event")
 
@@ -93,7 +93,7 @@ class _TestEvent(BaseModel):
 
 
 class _Envelope(BaseModel):
-    """What a topic of Amazon SNS puts a message in."""
+    """The envelope in which an Amazon SNS topic wraps a message."""
 
     type: Literal["Notification"] = Field(alias="Type")
     message: str = Field(alias="Message")
@@ -107,7 +107,7 @@ _MESSAGES: TypeAdapter[Any] = TypeAdapter(_Envelope | _Notification | _BridgeEve
 
 
 def changed_objects(body: str) -> list[ChangedObject]:
-    """The objects that a message names. Raises `UnknownMessage`."""
+    """Return the objects that a message names. Raises `UnknownMessage`."""
     return _objects(_MESSAGES, body)
 
 
@@ -127,9 +127,9 @@ class EventQueue:
         self._url = url
 
     def receive(self, wait_seconds: int) -> list[QueueMessage]:
-        """The next messages that name objects, or none within so many seconds.
+        """Return the next messages that name objects, or none within `wait_seconds`.
 
-        Other messages stay in the queue, whose own rules move or expire it.
+        Other messages stay in the queue, whose own rules move or expire them.
         """
         with _queue_errors(self._url):
             answer = self._client.receive_message(
@@ -147,7 +147,7 @@ class EventQueue:
         return messages
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages. The queue hands out again what it could not delete."""
+        """Delete messages. The queue delivers messages again that it could not delete."""
         for start in range(0, len(receipts), _PAGE):
             page = receipts[start : start + _PAGE]
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(page)]

@@ -1,4 +1,4 @@
-"""What a watch notices in a folder."""
+"""The changes that a watch notices in a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY_CHANGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class SeenChanges:
-    """What changed in a folder: paths relative to it, or None if it may be anything."""
+    """Changed paths, relative to the folder; None if any path may have changed."""
 
     paths: frozenset[str] | None
 
@@ -30,7 +30,7 @@ NOTHING, ANYTHING = SeenChanges(frozenset()), SeenChanges(None)
 
 @dataclass(frozen=True, slots=True)
 class NoticedChanges:
-    """What changed in a folder, and the quiet period to wait for."""
+    """Noticed changes in a folder, and the quiet period to wait for."""
 
     seen: SeenChanges
     quiet: timedelta
@@ -40,7 +40,7 @@ class Followed(Protocol):
     """Watches one index's folder."""
 
     def look(self) -> NoticedChanges | None:
-        """Return what changed since the last call, if anything."""
+        """Return the changes since the last call, if any."""
         ...
 
     def close(self) -> None:

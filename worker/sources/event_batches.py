@@ -1,4 +1,4 @@
-"""Hears which objects of buckets changed, from a queue of events."""
+"""Receives the changed objects of buckets from a queue of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas.errors import SourceUnavailable
 from worker.sources.bucket_events import LONG_POLL_SECONDS, EventQueue, QueueMessage
 from worker.sources.changes_seen import ANYTHING, NOTHING, SeenChanges
 
-#: Maximum messages of a batch, and seconds for which it is filled.
+#: Maximum messages of a batch, and the seconds for which it collects messages.
 MAX_MESSAGES, FILL_SECONDS = 1_000, 1.0
 #: Seconds before a queue that failed is asked again.
 RETRY_SECONDS = 5.0
@@ -25,8 +25,8 @@ log = structlog.get_logger()
 class BucketEvents:
     """Takes batches of events from a queue, in a thread. `wake` is called for each batch.
 
-    A batch is deleted from the queue once it is closed, when its changes are noted in Postgres. If the process dies
-    before, the queue hands the events out again.
+    A batch is deleted from the queue once it is closed, when its changes are recorded in Postgres. If the process dies
+    before, the queue delivers the events again.
     """
 
     def __init__(self, queue: EventQueue, wake: Callable[[], None]) -> None:
@@ -38,13 +38,13 @@ class BucketEvents:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to receive, unless that was done."""
+        """Begin to receive, unless it has begun."""
         if self._thread is None:
             self._thread = Thread(target=self._listen, name="bucket events", daemon=True)
             self._thread.start()
 
     def open_batch(self) -> None:
-        """Show the batch that waits, if one does, to `seen`."""
+        """Make the waiting batch, if any, visible to `seen`."""
         batch = self._batch
         keys: dict[str, set[str]] = defaultdict(set)
         for message in batch:
@@ -53,7 +53,7 @@ class BucketEvents:
         self._keys = keys if batch else None
 
     def seen(self, source: S3Source) -> SeenChanges:
-        """What the open batch says of a source."""
+        """Return the changes of a source in the open batch."""
         prefix, keys = source.prefix, (self._keys or {}).get(source.bucket, ())
         below = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
         # a key that ends with "/" is a console's empty folder
@@ -62,13 +62,13 @@ class BucketEvents:
         return ANYTHING if any("\0" in path for path in paths) else SeenChanges(paths) | NOTHING
 
     def close_batch(self) -> None:
-        """Have the open batch deleted, and the next one received."""
+        """Have the open batch deleted, and receive the next one."""
         if self._keys is not None:
             self._keys, self._batch = None, ()
             self._noted.set()
 
     def close(self) -> None:
-        """Stop. What waits stays in the queue."""
+        """Stop. Waiting messages stay in the queue."""
         self._stop.set()
         self._noted.set()
 
@@ -85,7 +85,7 @@ class BucketEvents:
                     log.warning("events of buckets are not received", reason=error.message)
                 has_failed = True
                 self._stop.wait(RETRY_SECONDS)
-            except Exception:  # a bug must not end the thread, without which no bucket is followed
+            except Exception:  # a bug must not end the thread, which follows all buckets
                 log.exception("events of buckets are not received")
                 self._stop.wait(RETRY_SECONDS)
 

@@ -10,7 +10,7 @@ from worker.ignore import Part, Trail
 
 File = TypeVar("File")
 
-#: Suffix of a rule's name for an excluded directory, which counts as one whatever it contains.
+#: Suffix of a rule's name for an excluded directory, which counts as one regardless of its contents.
 DIRECTORIES = "_directories"
 
 #: Sorts after every name. A cursor of a directory plus this name skips the rest of the directory.
@@ -18,7 +18,7 @@ LAST = "\U0010ffff"
 
 
 def topmost(ways: Iterable[tuple[Part, ...]], ignore_files: Collection[Part]) -> list[tuple[Part, ...]] | None:
-    """The only paths to list for changes at some, ascending, none below another one; None for the whole folder.
+    """Return the only paths to list after changes, ascending, none below another one; None for the whole folder.
 
     An ignore file affects its whole directory.
     """
@@ -35,11 +35,10 @@ def topmost(ways: Iterable[tuple[Part, ...]], ignore_files: Collection[Part]) ->
 def filter_files(
     trail: Trail[Part], files: Iterable[tuple[tuple[Part, ...], str, File]], after: tuple[Part, ...] | None
 ) -> tuple[list[File], Counter[str]]:
-    """Sort (directories above, name, file) into the files that are kept and counts of ignored ones by rule.
+    """Split (directories above, name, file) into the files that are kept and counts of ignored ones by rule.
 
-    Without a name it is an object that stands for the directory.
-    `after` are the directories above the cursor, None for the first page. An earlier page counted what is ignored in
-    them.
+    Without a name it is an object that represents the directory. `after` are the directories above the cursor, None for
+    the first page. An earlier page counted their ignored entries.
     """
     kept: list[File] = []
     ignored: Counter[str] = Counter()

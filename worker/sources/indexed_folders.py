@@ -1,4 +1,4 @@
-"""Local folders as indexes know them: machines that share a folder all work on it, and others leave it to them."""
+"""Local folders of indexes: all machines that share a folder work on it, and other machines leave it to them."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from worker.state.index.local_folders import FolderView, IndexedFolder
 from worker.state.index.tools import Index
 from worker.state.pool import Pool
 
-#: Seconds between two notes of a process that workers of its machine run.
+#: Seconds between two heartbeats of this machine's workers from one process.
 NOTE_SECONDS = 60.0
-#: Folders that a process remembers to have compared.
+#: Maximum number of folders that a process remembers to have compared.
 MAX_COMPARED = 1000
-#: Errors that another machine may not meet.
+#: Errors that another machine may not have.
 _OF_A_MACHINE = (FolderGone, FolderElsewhere, SourceRefused)
 
 
 @dataclass
 class IndexedFolders:
-    """The folders of one machine, of which `host` is the name. `open` opens a project's source."""
+    """The folders of the machine `host`. `open` opens a project's source."""
 
     host: Host
     pool: Callable[[], Pool]
     open: Callable[[str, AnySource], Source]
-    #: By index, what was compared last and found to be the same.
+    #: The last comparison that found the same folder, by index.
     _compared: dict[UUID, tuple[IndexedFolder, FolderView]] = field(default_factory=dict)
     _note_due: float = 0.0
 
     def check(self, index: Index, *, accept: bool = False) -> None:
         """Raise `FolderElsewhere` if another machine that is not gone indexed another folder at this path.
 
-        If told to `accept` this one, it does so unless the workers of that machine run. Raises `SourceError` as opening
-        the folder does, if that must be compared.
+        With `accept`, it accepts this folder unless the workers of that machine run. Raises `SourceError` as opening
+        the folder does, if it must be compared.
         """
         if not isinstance(index.source, LocalSource):
             return
@@ -65,16 +65,16 @@ class IndexedFolders:
         self._compared[index.id] = compared
 
     def begin(self, index: Index, *, accept: bool) -> None:
-        """Note that this machine lists the folder now. Raises as `check` does."""
+        """Record that this machine lists the folder now. Raises as `check` does."""
         self.check(index, accept=accept)
         if isinstance(index.source, LocalSource):
             view = view_of(self._folder(index))
             local_folders.note_listed(self.pool(), index.id, index.source.path, self.host, view)
 
     def leave(self, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError) -> FoldexError | None:
-        """Leave a task over a folder that this machine does not have to workers of others that take from such a queue.
+        """Leave a task over a folder that this machine lacks to other machines' workers on the same queues.
 
-        Returns None if it did. If all looked in vain, or there is none, returns the error with which the task ends.
+        Returns None on success. If all machines looked in vain, or there is none, returns the error that ends the task.
         """
         if not isinstance(index.source, LocalSource) or not isinstance(error, _OF_A_MACHINE):
             return error
@@ -88,7 +88,7 @@ class IndexedFolders:
         return error.with_message(f"{error.message.removesuffix('.')} (the machines that looked: {names}).")
 
     def note_host(self) -> None:
-        """Note that workers of this machine run."""
+        """Record that workers of this machine run."""
         if time.monotonic() >= self._note_due:
             self._note_due = time.monotonic() + NOTE_SECONDS
             local_folders.note_machine(self.pool(), self.host)

@@ -27,7 +27,7 @@ Model_contra = TypeVar("Model_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The settings that sources need, by the names they have in `worker.settings`."""
+    """The settings that sources need, by their names in `worker.settings`."""
 
     auth: Literal["on", "off"]
     foldex_home: Path
@@ -37,7 +37,7 @@ class SourceOptions:
 
     @property
     def home(self) -> Path:
-        """Directory of everything the installation keeps."""
+        """The directory with all data of the installation."""
         return self.foldex_home.absolute()
 
     @property
@@ -63,7 +63,7 @@ class ContentAccess:
 
 @dataclass(frozen=True, slots=True)
 class WatchAccess:
-    """What a watch of a folder needs. `wake` is called for each change. `bucket_events` is None without their queue."""
+    """The dependencies of a folder's watch. `wake` is called for each change. `bucket_events`: None without a queue."""
 
     content: ContentAccess
     wake: Callable[[], None]
@@ -72,7 +72,7 @@ class WatchAccess:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTarget:
-    """What a tool indexes: `folder_node_id` identifies a folder, and is None for a single file. `name` is shown."""
+    """The target of a tool: `folder_node_id` identifies a folder, and is None for a single file. `name` is shown."""
 
     folder_node_id: str | None
     name: str
@@ -83,7 +83,7 @@ class SourceLocation:
     """A file or folder at a path. `key` is a single file's key in `source`, None for a folder.
 
     The address of a file is unique in the project, whichever source lists the file. "/" separates its parts. `resolve`
-    is set if only a slow request can tell what is there. It returns None if nothing can be read, and raises
+    is set if only a slow request can find out what is there. It returns None if nothing can be read, and raises
     `SourceError` if that is unknown for now.
     """
 
@@ -94,10 +94,10 @@ class SourceLocation:
 
 
 class SourceKind(Protocol[Model_contra]):
-    """What one kind of source does. Implementations hold no state."""
+    """The operations of one kind of source. Implementations hold no state."""
 
     def open(self, access: ContentAccess, source: Model_contra, rules: Rules) -> Source:
-        """The content of a source.
+        """Open the content of a source.
 
         Raises `SourceRefused` for the places that hold every project's content. Raises `FolderGone` for a place that
         the project was not granted, as if it did not exist.
@@ -109,18 +109,18 @@ class SourceKind(Protocol[Model_contra]):
         ...
 
     def address_prefix(self, address: str | None) -> str:
-        """What turns the id path of a file into its address, if `address` is that of its source."""
+        """Return the prefix that turns a file's id path into its address; `address` is the address of its source."""
         ...
 
     def addresses(self, access: ContentAccess, sources: Sequence[Model_contra]) -> list[str | None]:
-        """The address of each source; None if it is gone or only a part of a file.
+        """Return the address of each source; None if it is gone or only a part of a file.
 
-        It never shows where a place leads that the project may not read.
+        It never shows the target of a place that the project may not read.
         """
         ...
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation] | None:
-        """What may be at a path that a caller names; None if another kind may know it.
+        """Return the possible locations for a path that a caller names; None if another kind may know it.
 
         Raises `SourceError` if that is unknown for now.
         """
@@ -132,7 +132,7 @@ class SourceKind(Protocol[Model_contra]):
 
 
 def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) -> IndexedTarget:
-    """The target of a tool over content outside of Foldex, which may be unavailable just now. Raises `SourceError`."""
+    """Return the target of a tool over content outside of Foldex, which may be unavailable. Raises `SourceError`."""
     try:
         opened().check()
         name = place.rstrip("/").rsplit("/", 1)[-1] or place
@@ -145,7 +145,7 @@ def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) 
 
 
 def not_granted(access: ContentAccess, place: str) -> FolderGone:
-    """The error for a place that the project may not read."""
+    """Return the error for a place that the project may not read."""
     return FolderGone(
         f"{place!r} does not exist, or project {access.project_id!r} may not read it; check it, or ask the operator to "
         "grant it with `foldex grants add`."
@@ -153,6 +153,6 @@ def not_granted(access: ContentAccess, place: str) -> FolderGone:
 
 
 def raise_if_temporary(error: SourceError) -> None:
-    """Raise an error again if it is not the path's fault."""
+    """Raise an error again if the path is not its cause."""
     if error.retryable:
         raise error

@@ -1,6 +1,6 @@
 """A directory of this machine below one of the roots that the installation permits.
 
-The folder's path may hold links, which are resolved once. From then on no link is followed: the real path is opened
+The folder's path may contain links, which are resolved once. From then on no link is followed: the real path is opened
 from the root of the file system, and each directory below it from its parent's handle. So a directory that is replaced
 by a link at any time has no effect.
 """
@@ -48,7 +48,7 @@ from worker.sources.local_directories import (
 from worker.sources.local_git import GIT, NOTHING_ABOVE, GitReach, git_patterns, kind_of
 from worker.sources.local_keys import Parts, key_of, page_end, parts_of, parts_of_cursor, printable
 
-#: Entries of one page.
+#: Number of entries of one page.
 PAGE_SIZE = 1000
 
 
@@ -63,7 +63,7 @@ _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 class _WalkedName(NamedTuple):
-    """A found name. Without `info`: a directory that could not be listed completely. `ignored`: the excluding rule."""
+    """A name from the walk. Without `info`: an incompletely listed directory. `ignored`: the excluding rule."""
 
     parts: Parts
     info: os.stat_result | None
@@ -75,7 +75,7 @@ class _WalkedName(NamedTuple):
 
 
 def outside_roots(path: str, _real: str) -> SourceError:
-    """The error for a path outside of LOCAL_SOURCE_ROOTS."""
+    """Return the error for a path outside of LOCAL_SOURCE_ROOTS."""
     return SourceRefused(
         f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that "
         "setting. Where `make up` or `foldex up` runs, `foldex index FOLDER` permits a folder too."
@@ -92,15 +92,15 @@ class OpenedPlace:
 
 
 def no_folder(path: str) -> FolderGone:
-    """The error for a path that leads to no directory."""
+    """Return the error for a path that leads to no directory."""
     return FolderGone(f"{path} is not a directory, or no longer exists; choose an existing directory.")
 
 
 class LocalFolder:
     """A source over the directory `path`, whose real path must lie in one of `roots`, which are real paths.
 
-    `refuse` makes the error for another real path. `git` is what may be read of git's patterns outside of the
-    folder. What lies in the `closed` directory is never entered, whatever the rules say, and whatever path leads there.
+    `refuse` creates the error for another real path. `git` grants access to git's patterns outside of the folder.
+    Contents of the `closed` directory are never entered, whatever the rules say and whatever path leads there.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class LocalFolder:
         self._directories = self.open_directories()
 
     def resolve(self) -> str:
-        """The real path now. Raises `SourceError` if it may not be read."""
+        """Return the current real path. Raises `SourceError` if it may not be read."""
         try:
             real = real_path(self._path) if self._path.startswith("/") else ""
         except ValueError:
@@ -139,18 +139,18 @@ class LocalFolder:
         return real
 
     def check(self) -> None:
-        """See `Source`. Also resolves the path again, because a link in it may have changed."""
+        """Check the root, as `Source` says. Also resolves the path again, because a link in it may have changed."""
         self.resolve()
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
     def place(self) -> OpenedPlace:
-        """The directory that is at the path now. Raises as `check` does."""
+        """Return the directory that is at the path now. Raises as `check` does."""
         with self._folder() as handle:
             return OpenedPlace(os.fsdecode(self.real_path) or "/", identity(handle), self.git)
 
     def list(self, cursor: str | None) -> ListingPage:
-        """See `Source`. Names are in byte order, with a directory's contents in its place.
+        """List a page, as `Source` says. Names are in byte order, with a directory's contents in its place.
 
         A directory that cannot be listed becomes an `unreadable` entry, and is one of the page's `unlisted`. Memory is
         bounded by `WINDOW` and the depth. The walk continues where the last page ended, or starts again from there.
@@ -182,14 +182,14 @@ class LocalFolder:
         return self.leaves_out_folder(tuple(folders)) or bool(self._trail.ignored(os.fsdecode(name)))
 
     def leaves_out_folder(self, parts: Parts) -> bool:
-        """Whether a directory is excluded or closed, or lies in such a one. Rules decide of one that is not there."""
+        """Return whether a directory is excluded or closed, or lies in one. Rules decide for a missing directory."""
         with self._directories.closing():
             try:
                 self._directories.handle(parts)
             except DirectoryClosed:
                 return True
             except (OSError, SourceError):
-                pass  # the rules of directories that are there decide
+                pass  # the rules of existing directories decide
             return bool(self._trail.pruned(parts))
 
     def near(self) -> None:
@@ -197,26 +197,26 @@ class LocalFolder:
 
     @property
     def real_path(self) -> bytes:
-        """The directory's path with links resolved. Raises as `resolve` does."""
+        """Return the directory's path with links resolved. Raises as `resolve` does."""
         return os.fsencode(self._real_path or self.resolve()).rstrip(b"/")
 
     def open_directories(self) -> OpenDirectories:
-        """The folder and the directories in it."""
+        """Open the folder and the directories in it."""
         return OpenDirectories(self._folder, self._closed)
 
     def is_closed(self, info: os.stat_result) -> bool:
-        """Whether a directory is one that is never entered."""
+        """Return whether a directory is never entered."""
         return identity_of(info) in self._closed
 
     def holds_closed(self) -> bool:
-        """Whether the directory that is never entered lies in this folder. Raises as `check` does."""
+        """Return whether the folder contains a directory that is never entered. Raises as `check` does."""
         if self._home is None or not self._closed:
             return False
         with self._folder() as folder, closing(os.open(self._home, os.O_RDONLY | os.O_DIRECTORY)) as home:
             return lies_in(home, {identity(folder)})
 
     def size_of(self, key: bytes) -> int | None:
-        """The size of a regular file; None if there is none. Raises `SourceError`."""
+        """Return the size of a regular file; None if there is none. Raises `SourceError`."""
         try:
             with self.open_directories().closing() as directories:
                 info = directories.info(key)
@@ -225,7 +225,7 @@ class LocalFolder:
         return info.st_size if stat.S_ISREG(info.st_mode) else None
 
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
-        """See `Source`. Never blocks on a pipe or a device."""
+        """Read a file, as `Source` says. Never blocks on a pipe or a device."""
         *folders, name = parts_of(key)
         with (
             _file_errors(),
@@ -289,7 +289,7 @@ class LocalFolder:
                 yield item if ignored is None else item._replace(ignored=ignored)
 
     def _found_tops(self, tops: Sequence[Parts], after: Parts) -> Iterator[_WalkedName]:
-        """Those of the paths that exist and that no excluded directory contains, from the one that leads to `after`."""
+        """Yield the paths that exist outside excluded directories, starting with the one that leads to `after`."""
         unlisted: Parts | None = None
         for top in tops:
             if top < after[: len(top)] or self._trail.pruned(top[:-1]):
@@ -323,7 +323,7 @@ class LocalFolder:
                 yield os.fsdecode(name), None
 
     def _names_in(self, parts: Parts) -> Sequence[bytes]:
-        """The ignore files in a directory. Checks names with one open; trying to read each file would take four."""
+        """Return the ignore files in a directory. Listing names takes one open; trying each file would take four."""
         try:
             with _file_errors():
                 handle = self._directories.handle(parts)
@@ -334,7 +334,7 @@ class LocalFolder:
             return ()
 
     def _children(self, parent: Parts, after: Parts) -> Iterator[_WalkedName]:
-        """The contents of one directory, starting at the name that leads to `after`."""
+        """Yield the contents of one directory, starting at the name that leads to `after`."""
         start: bytes | None = after[len(parent)] if len(after) > len(parent) and after[: len(parent)] == parent else b""
         while start is not None:
             try:
@@ -347,7 +347,7 @@ class LocalFolder:
                 yield _WalkedName((*parent, name) if info else parent, info)
 
     def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[NameInfo], bytes | None]:
-        """Some names of a directory in order, from `start`, and the start of the next ones."""
+        """Return some names of a directory in order, from `start`, and the start of the next ones."""
         handle = self._directories.handle(parent)
         if parent:
             return scan_names(handle, start)
@@ -356,7 +356,7 @@ class LocalFolder:
 
 
 def _open_file(name: bytes, folder: int) -> int:
-    """A handle of a regular file. Its type is checked first, because opening a device can have side effects."""
+    """Open a regular file. Its type is checked first, because opening a device can have side effects."""
     _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
     return open_beneath(folder, (name,), REGULAR_FILE)
 
@@ -368,7 +368,7 @@ def _refuse_special(info: os.stat_result) -> None:
 
 
 def _read_steadily(handle: int, limit: int) -> FileContent:
-    """The bytes between two equal stamps, tried twice. A file that keeps changing is returned without a stamp."""
+    """Return the bytes between two equal stamps, in two attempts. A file that keeps changing has no stamp."""
     for _ in range(2):
         before = os.fstat(handle)
         _refuse_special(before)

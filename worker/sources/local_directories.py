@@ -11,37 +11,38 @@ from pathlib import Path
 from worker.machine.handles import Identity, identity, identity_of, open_beneath
 from worker.sources.local_keys import Parts
 
-#: Directories that a listing has open at a time.
+#: Maximum number of directories that a listing has open at a time.
 MAX_OPEN = 32
-#: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
+#: Maximum names of one directory held at a time. A larger directory is read again for its next names, which bounds
+#: memory.
 WINDOW = 20_000
 
-#: A name and its file information; None stands for the directory itself, which could not be listed.
+#: A name and its file information; None represents the directory itself, which could not be listed.
 NameInfo = tuple[bytes, os.stat_result | None]
 
 
 class DirectoryClosed(PermissionError):
-    """The directory holds what Foldex keeps of every project."""
+    """Raised for a directory with Foldex' own data of every project."""
 
     def __init__(self) -> None:
         super().__init__(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class OpenDirectories:
-    """The directories on the way to the one that was requested last, so that a walk opens each once.
+    """The open directories on the path to the last requested one, so that a walk opens each once.
 
-    `root` opens the folder in which all are. None of those that are `closed` is entered, whatever its path.
+    `root` opens the folder that contains all of these. No `closed` directory is entered, whatever its path.
     """
 
     def __init__(
         self, root: Callable[[], AbstractContextManager[int]], closed: Collection[Identity] = frozenset()
     ) -> None:
         self._root, self._closed = root, closed
-        #: Each is below the one before.
+        #: Each is below the previous one.
         self._opened: list[tuple[Parts, int]] = []
 
     def handle(self, parts: Parts) -> int:
-        """A handle of a directory, open until another one is requested. Raises what opening it does."""
+        """Return a handle of a directory, open until another one is requested. Raises the errors of opening it."""
         opened = self._opened
         while opened and parts[: len(opened[-1][0])] != opened[-1][0]:
             os.close(opened.pop()[1])
@@ -55,7 +56,7 @@ class OpenDirectories:
         return opened[-1][1]
 
     def info(self, key: bytes) -> os.stat_result:
-        """What is known of a file, or of a link itself. Raises what opening its directory does."""
+        """Return the file information of a file, or of a link itself. Raises the errors of opening its directory."""
         *folders, name = key.split(b"/")
         return os.stat(name, dir_fd=self.handle(tuple(folders)), follow_symlinks=False)
 
@@ -67,13 +68,13 @@ class OpenDirectories:
         return handle
 
     def close(self) -> None:
-        """Close all of them. They may be requested again."""
+        """Close all directories. They may be requested again."""
         while self._opened:
             os.close(self._opened.pop()[1])
 
     @contextmanager
     def closing(self) -> Iterator[OpenDirectories]:
-        """Close all of them at the end."""
+        """Close all directories when the block ends."""
         try:
             yield self
         finally:
@@ -81,7 +82,7 @@ class OpenDirectories:
 
 
 def closed_directories(home: Path | None) -> frozenset[Identity]:
-    """FOLDEX_HOME and the directories in it: any of them may be mounted elsewhere too."""
+    """Return FOLDEX_HOME and the directories in it, because any of these may also be mounted elsewhere."""
     closed: set[Identity] = set()
     if home is not None:
         with suppress(OSError):
@@ -93,14 +94,14 @@ def closed_directories(home: Path | None) -> frozenset[Identity]:
 
 
 def scan_names(handle: int, start: bytes) -> tuple[Sequence[NameInfo], bytes | None]:
-    """Some names of a directory in order, from `start`, and the start of the next ones."""
+    """Return some names of a directory in order, from `start`, and the start of the next ones."""
     names, is_cut = _first_names(handle, start)
     infos = [(name, info) for name in names if (info := info_of(name, handle))]
     return infos, names[-1] + b"\0" if is_cut else None
 
 
 def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
-    """The first `WINDOW` names in order, from `start`, and whether there are more."""
+    """Return the first `WINDOW` names in order, from `start`, and whether there are more."""
     names: list[bytes] = []
     is_cut = False
     with os.scandir(handle) as listing:
@@ -117,7 +118,7 @@ def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
 
 
 def info_of(name: bytes, folder: int) -> os.stat_result | None:
-    """What the file system says of a name in a directory; None if it is gone."""
+    """Return the file information of a name in a directory; None if it is gone."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What git keeps beside a folder's files: linked worktrees, and patterns of what it ignores outside of .gitignore.
+"""Git's data beside a folder's files: linked worktrees, and ignore patterns outside of .gitignore.
 
-What a repository names is not followed. The path in a `.git` file is compared, and opened only if it lies in the folder
-itself. A repository's own config names no file to read.
+Paths in a repository's files are not followed. The path in a `.git` file is compared, and opened only if it lies in the
+folder itself. A repository's own config names no file to read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from worker.machine.handles import OUT_OF_HANDLES, REGULAR_FILE, closing, open_b
 from worker.sources.local_directories import OpenDirectories
 from worker.sources.local_keys import Parts
 
-#: A repository's directory, or the file that names it elsewhere.
+#: A repository's directory, or the file with its path elsewhere.
 GIT = ".git"
 #: The patterns of one clone of a repository.
 EXCLUDE = ".git/info/exclude"
-#: The kind of default that leaves linked worktrees out.
+#: The kind of default that excludes linked worktrees.
 WORKTREES = "worktrees"
 
-#: Bytes of a `.git` file, which holds one path, and of a config.
+#: Maximum bytes of a `.git` file, which holds one path, and of a config.
 _MAX_POINTER = 1 << 13
 _MAX_CONFIG = 1 << 18
 _POINTER = b"gitdir:"
@@ -33,15 +33,15 @@ _POINTER = b"gitdir:"
 
 @dataclass(frozen=True, slots=True)
 class GitReach:
-    """What of git's patterns may be read outside of a folder: at paths that `may_read` allows, and the `user`'s own."""
+    """Access to git's patterns outside of a folder: at paths that `may_read` allows, and the `user`'s own."""
 
     may_read: Callable[[str], bool]
     user: Callable[[], bytes | None]
 
     def above(self, folder: bytes) -> Above:
-        """The ignore files above a folder, from the root of the repository that it is in.
+        """Return the ignore files above a folder, from the root of its repository on.
 
-        A folder that is such a root has none above it. Where the root may not be read, none apply.
+        There are none if the folder is that root, or if the root may not be read.
         """
         names = folder.split(b"/")[1:]
         for depth in reversed(range(len(names))):
@@ -57,14 +57,14 @@ class GitReach:
 
 
 def no_patterns() -> None:
-    """No patterns of a user apply."""
+    """Return None: no patterns of a user apply."""
 
 
 NOTHING_ABOVE = GitReach(lambda _: False, no_patterns)
 
 
 def user_patterns() -> bytes | None:
-    """The patterns of `core.excludesFile` in git's config of this process's user; None if there are none."""
+    """Return the patterns of `core.excludesFile` in git's config of this process's user; None if there are none."""
     home = os.path.expanduser("~")  # noqa: PTH111 - as git does it
     config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = f"{config}/git/ignore"
@@ -75,9 +75,9 @@ def user_patterns() -> bytes | None:
 
 
 def git_patterns(handle: int, user: Callable[[], bytes | None]) -> Iterator[IgnoreFile]:
-    """What a repository at an opened directory ignores beside its .gitignore: the user's patterns, then its own.
+    """Yield a repository's ignore patterns outside its .gitignore: the user's, then its own.
 
-    Raises `OSError` if nothing more can be opened.
+    Raises `OSError` if no more files can be opened.
     """
     with _tolerant():
         info = os.stat(GIT, dir_fd=handle, follow_symlinks=False)
@@ -92,10 +92,10 @@ def git_patterns(handle: int, user: Callable[[], bytes | None]) -> Iterator[Igno
 
 
 def kind_of(directories: OpenDirectories, root: bytes, parts: Parts) -> str | None:
-    """`worktrees` for a linked worktree of a repository whose own files are in the folder too; None for the rest.
+    """Return `worktrees` for a linked worktree of a repository whose own files are in the folder too; otherwise None.
 
-    A repository without a checkout of its own has only worktrees, so none of them is left out. Raises `OSError` if
-    nothing more can be opened.
+    A repository without a checkout of its own has only worktrees, so none of these is left out. Raises `OSError` if no
+    more files can be opened.
     """
     if not parts or (repository := _repository(_pointed(directories, root, parts))) is None:
         return None
@@ -107,24 +107,24 @@ def kind_of(directories: OpenDirectories, root: bytes, parts: Parts) -> str | No
 
 
 def _pointed(directories: OpenDirectories, root: bytes, parts: Parts) -> bytes | None:
-    """The absolute path that the `.git` file of a directory names; None if it has no such file."""
+    """Return the absolute path in the `.git` file of a directory; None if it has no such file."""
     data = None
     with _tolerant():
         data = _regular(directories.handle(parts), GIT.encode(), _MAX_POINTER)
     if data is None or not data.startswith(_POINTER):
         return None
-    # an absolute path takes the place of those before it
+    # an absolute path replaces the parts before it
     return posixpath.normpath(posixpath.join(root or b"/", *parts, data.removeprefix(_POINTER).strip()))
 
 
 def _repository(pointed: bytes | None) -> bytes | None:
-    """The repository of a linked worktree, by what its `.git` file names; None if it is none."""
+    """Return the repository of a linked worktree, from the path in its `.git` file; None if it is not one."""
     worktrees = posixpath.dirname(pointed or b"")
     return posixpath.dirname(worktrees) if posixpath.basename(worktrees) == WORKTREES.encode() else None
 
 
 def _has_checkout(directories: OpenDirectories, repository: Parts) -> bool:
-    """Whether a repository in the folder has files beside those of its worktrees."""
+    """Return whether a repository in the folder has files outside its worktrees."""
     with _tolerant():
         handle, config = directories.handle(repository), None
         with suppress(FileNotFoundError):
@@ -152,7 +152,7 @@ def _is_repository(folder: bytes) -> bool:
 
 
 def _ignore_files(folder: bytes, user: Callable[[], bytes | None]) -> Iterator[IgnoreFile]:
-    """The ignore files of a directory above the folder that is read."""
+    """Yield the ignore files of a directory above the folder."""
     with _tolerant(), closing(open_real(folder)) as handle:
         yield from git_patterns(handle, user)
         for name in IGNORE_FILES:
@@ -162,7 +162,7 @@ def _ignore_files(folder: bytes, user: Callable[[], bytes | None]) -> Iterator[I
 
 
 def _regular(folder: int, name: bytes, limit: int) -> bytes | None:
-    """The beginning of a regular file in an opened directory, without following a link; None for anything else."""
+    """Read the beginning of a regular file in an opened directory, without following a link; None for anything else."""
     # its type is checked first, because opening a device can have side effects
     if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         return None
@@ -172,7 +172,7 @@ def _regular(folder: int, name: bytes, limit: int) -> bytes | None:
 
 @contextmanager
 def _tolerant() -> Iterator[None]:
-    """Pass over what is not there or cannot be read. Raises `OSError` if nothing more can be opened."""
+    """Ignore missing and unreadable files. Raises `OSError` if no more files can be opened."""
     try:
         yield
     except OSError as error:
@@ -181,14 +181,14 @@ def _tolerant() -> Iterator[None]:
 
 
 def _contents(path: str, limit: int) -> bytes | None:
-    """The beginning of a file of the user's own, which may be a link to where it is kept."""
+    """Read the beginning of a file of the user's own, which may be a link."""
     with suppress(OSError, ValueError), closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as file:
         return read_up_to(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else None
     return None
 
 
 def _excludes_file(config: bytes, home: str) -> str | None:
-    """The path of `core.excludesFile` in a config of git; None if it is not there, or is not absolute."""
+    """Return the path of `core.excludesFile` in a config of git; None if it is missing or not absolute."""
     section, found = "", ""
     for line in config.decode("utf-8", "surrogateescape").splitlines():
         text = line.strip()
@@ -202,7 +202,7 @@ def _excludes_file(config: bytes, home: str) -> str | None:
 
 
 def _unquoted(value: str) -> str:
-    """A value of git's config without its quotes, or without the comment after it."""
+    """Return a value of git's config without its quotes, or without the comment after it."""
     if value.startswith('"'):
         return value[1:].partition('"')[0]
     return value.partition(" #")[0].partition(" ;")[0].strip()

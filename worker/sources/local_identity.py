@@ -1,8 +1,8 @@
-"""Whether the folder at a path of this machine is the one that another machine indexed.
+"""Detects whether the folder at a path of this machine is the one that another machine indexed.
 
-Machines that share a folder see the same times at which its files changed, and no program can set those. A copy has
-others, and an older state of the same disk has earlier ones. Devices differ between machines, and inodes may be equal
-by chance.
+Machines that share a folder see the same change times of its files, and no program can set these. A copy has other
+times, and an older state of the same disk has earlier ones. Devices differ between machines, and inodes may be equal by
+chance.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from worker.sources.local import LocalFolder
 from worker.sources.local_directories import OpenDirectories
 from worker.state.index.local_folders import FolderView
 
-#: Files that are compared: the newest ones, which an older state lacks, and others.
+#: Number of files that are compared: the newest ones, which an older state lacks, and others.
 NEWEST = OTHERS = 32
-#: Where Linux tells which start of a kernel this is.
+#: The file with Linux' id of this boot.
 KERNEL_ID = Path("/proc/sys/kernel/random/boot_id")
 #: Numbers in the stamp of a file: see `LocalFolder`.
 _NUMBERS = 4
 
 
 class _File(NamedTuple):
-    """When a file was changed last, as the machine saw that indexed it."""
+    """The last change time of a file, as the indexing machine saw it."""
 
     changed_ns: int
     key: bytes
 
 
 def view_of(folder: LocalFolder) -> FolderView:
-    """What this machine sees of a folder. Raises `SourceError`."""
+    """Return the identity of a folder on this machine. Raises `SourceError`."""
     with folder.open_directories().closing() as directories:
         info = os.fstat(directories.handle(()))
     kernel = _kernel()
@@ -42,10 +42,10 @@ def view_of(folder: LocalFolder) -> FolderView:
 
 
 def is_same(folder: LocalFolder, known: FolderView, stamps: Sequence[tuple[bytes, str]]) -> bool:
-    """Whether a folder is the one of which another machine saw `known`, and the files with these keys and stamps.
+    """Return whether a folder is the one that another machine saw as `known`, with these keys and stamps of files.
 
-    It must have a file that has not changed since, or not have changed itself, and nothing of it may be older than the
-    other machine saw it. To two containers of one kernel, one inode is one folder. Raises `SourceError`.
+    Either a file or the folder itself must be unchanged since then, and no change time may be older than the other
+    machine saw it. To two containers of one kernel, one inode is one folder. Raises `SourceError`.
     """
     view = view_of(folder)
     if view.place is not None and view[:2] == known[:2]:
@@ -55,7 +55,7 @@ def is_same(folder: LocalFolder, known: FolderView, stamps: Sequence[tuple[bytes
         for file in _chosen(stamps):
             changed_ns = _changed_ns(directories, file.key)
             if changed_ns is None:
-                # who removes a file changes the directory in which it was
+                # removing a file changes its directory
                 if _changed_above(directories, file.key) < file.changed_ns:
                     return False
             elif changed_ns < file.changed_ns:
@@ -67,7 +67,7 @@ def is_same(folder: LocalFolder, known: FolderView, stamps: Sequence[tuple[bytes
 
 @functools.cache
 def _kernel() -> str | None:
-    """An id that the kernel has until it starts again; None where it tells none."""
+    """Return the kernel's id of this boot; None if it has none."""
     with suppress(OSError):
         return KERNEL_ID.read_text().strip()
     return None
@@ -81,7 +81,7 @@ def _chosen(stamps: Sequence[tuple[bytes, str]]) -> list[_File]:
 
 
 def _changed_in(stamp: str) -> int | None:
-    """The time of the last change in the stamp of a file; None in another one, such as that of an archive's member."""
+    """Return the change time in the stamp of a file; None for another stamp, such as an archive member's."""
     numbers = stamp.split("-")
     return int(numbers[2]) if len(numbers) == _NUMBERS and all(map(str.isdecimal, numbers)) else None
 
@@ -94,7 +94,7 @@ def _changed_ns(directories: OpenDirectories, key: bytes) -> int | None:
 
 
 def _changed_above(directories: OpenDirectories, key: bytes) -> int:
-    """When the nearest directory above a file that is gone was changed."""
+    """Return the change time of the nearest existing directory above a file that is gone."""
     parts = tuple(key.split(b"/"))
     for depth in range(len(parts) - 1, 0, -1):
         try:

@@ -1,7 +1,7 @@
 """Keys and cursors of a local folder: relative paths as bytes, which need not be UTF-8.
 
 A listing has names in byte order, with a directory's contents in its place. So keys are not in byte order: `a/b` comes
-before `a.txt`. Spans of keys, which are in byte order, tell which keys a page of the listing decides about.
+before `a.txt`. Spans of keys, which are in byte order, define the keys that a page of the listing covers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from schemas.reason import Reason
 
 Parts = tuple[bytes, ...]
 
-#: Bytes of the longest key up to which a page has spans, which grow with the square of its length.
+#: Maximum bytes of a key up to which a page has spans, whose number grows with the square of its length.
 MAX_SPANNED_KEY = 4096
 #: Sorts after every key: a name has at most 255 bytes.
 _AFTER_ALL = b"\xff" * 256
-#: Begins the cursors of a listing whose pages have spans. An earlier release fails to read it. Otherwise it would go
-#: on, and take the files of those pages for gone.
+#: Prefix of the cursors of a listing whose pages have spans. An earlier release fails to read it. Otherwise it would
+#: continue, and treat the files of those pages as gone.
 _SPANNED = "~"
 _SLASH = ord("/")
 
@@ -35,7 +35,7 @@ def printable(key: bytes) -> str:
 
 
 def parts_of(key: bytes) -> Parts:
-    """Return the path of a key. Raises `FileError` if it leads elsewhere."""
+    """Return the path of a key. Raises `FileError` if it leads outside."""
     parts = tuple(key.split(b"/"))
     if b"\0" in key or not {b"", b".", b".."}.isdisjoint(parts):
         raise FileError(Reason.UNREADABLE)
@@ -52,10 +52,10 @@ def _parts(encoded: str) -> Parts:
 
 
 def page_end(cursor: str | None, last: Parts | None, *, is_whole: bool) -> tuple[str | None, Sequence[KeySpan] | None]:
-    """Return the cursor after the page that follows a cursor, and its spans if it is of a listing of the whole folder.
+    """Return the cursor after the page that follows a cursor, and the page's spans if the whole folder is listed.
 
     `last` is the last path of the page, or None if no page follows. A page that ends with a very long path has no
-    spans. The cursor tells where those of the next page begin instead.
+    spans. Its cursor then holds the start of the next page's spans.
     """
     is_spanned = cursor is None or cursor.startswith(_SPANNED)
     after = None if last is None else (_SPANNED if is_spanned else "") + key_of(last).hex()
@@ -68,10 +68,10 @@ def page_end(cursor: str | None, last: Parts | None, *, is_whole: bool) -> tuple
 
 
 def spans_between(after: Parts, until: Parts | None) -> Sequence[KeySpan]:
-    """The spans of the keys that a listing has after one path and what is below it, up to another and what is below.
+    """Return the spans of keys that a listing has after `after` and its contents, up to `until` and its contents.
 
-    Without parts they begin with the first key, and end with the last one if there is no other path. There are none if
-    the other one is below: what was a file is a directory by now.
+    Without parts they begin with the first key, and without `until` they end with the last one. There are none if
+    `until` is below `after`, because the file has become a directory.
     """
     if after and until is not None and until[: len(after)] == after:
         return []
@@ -82,10 +82,10 @@ def spans_between(after: Parts, until: Parts | None) -> Sequence[KeySpan]:
 
 
 def _bounds(parts: Parts) -> frozenset[bytes]:
-    """Where the spans of the keys up to a path begin and end.
+    """Return the bounds of the spans of keys that a listing has up to a path.
 
-    It is what sorts before its key, except what shares only a part of the path and sorts before the slash after that.
-    And it is what is below another path that ends within one of its names.
+    They cover keys that sort before its key, except keys that share a part of the path and sort before the next slash.
+    They also cover keys below another path that ends within one of its names.
     """
     key = key_of(parts)
     bounds = {b"", key + b"\0", key + b"/", key + b"0"}

@@ -1,4 +1,4 @@
-"""Which directories of this machine a project may read, and what is at a path that it names."""
+"""Directories of this machine that a project may read, and the files at paths that it names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from worker.state.access import grants
 from worker.state.access.grants import FolderGrant
 from worker.state.index.changes import WatchedIndex
 
-#: Links on a path that a message follows.
+#: Maximum number of links on a path that a message follows.
 _MAX_LINKS = 40
 
 
@@ -53,7 +53,7 @@ class LocalKind:
         return address or ""
 
     def addresses(self, access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
-        """See `SourceKind`. That of a folder that may not be read now is where its path led when it was granted."""
+        """Return addresses, as `SourceKind` says. A folder that may not be read now keeps its path when granted."""
         granted = _read_grants(access)
         roots = _readable(access, granted)
         return [_address(source.path, roots, granted or ()) for source in sources]
@@ -85,7 +85,7 @@ class LocalKind:
         return SourceLocation(real.rstrip("/"), source, None)
 
     def _file_at(self, access: ContentAccess, real: str) -> SourceLocation:
-        """A single file. Raises `SourceError` if the folder that holds it may not be read, or does not."""
+        """Return a single file. Raises `SourceError` if its folder may not be read, or does not contain it."""
         above, name = os.path.split(real)
         source, key = LocalSource(kind="local", path=above), os.fsencode(name)
         if self.open(access, source, EVERYTHING).size_of(key) is None:
@@ -94,7 +94,7 @@ class LocalKind:
 
 
 def readable_roots(access: ContentAccess) -> list[str]:
-    """The real paths below which the project may read now."""
+    """Return the real paths below which the project may read now."""
     return _readable(access, _read_grants(access))
 
 
@@ -103,12 +103,12 @@ def _granted_reach(roots: Sequence[str]) -> GitReach:
 
 
 def _read_grants(access: ContentAccess) -> list[FolderGrant] | None:
-    """The folders that the project was granted; None if no grant is needed."""
+    """Return the folders that the project was granted; None if no grant is needed."""
     return grants.folders(access.pool(), access.project_id) if access.options.auth == "on" else None
 
 
 def _readable(access: ContentAccess, granted: Sequence[FolderGrant] | None) -> list[str]:
-    """The real paths below which the project may read."""
+    """Return the real paths below which the project may read."""
     roots = access.options.local_roots
     return roots if granted is None else grants.readable(granted, roots)
 
@@ -122,12 +122,12 @@ def _address(path: str, roots: Sequence[str], granted: Sequence[FolderGrant]) ->
 
 
 def _path_when_granted(path: str, granted: Sequence[FolderGrant]) -> str | None:
-    """Where a path led when it was granted; None if no grant names it."""
+    """Return the real path of a path at the time of its grant; None if no grant contains it."""
     return next((known for grant in granted if (known := grant.real_path_of(path)) is not None), None)
 
 
 def _refusal(access: ContentAccess, granted: Sequence[FolderGrant], path: str, real: str) -> SourceError:
-    """The error for a path that the project may not read. It names a granted place that leads elsewhere now."""
+    """Return the error for a path that the project may not read. It names a granted place that leads elsewhere now."""
     was = _path_when_granted(path, granted)
     if was is None or was == real:
         return not_granted(access, path)
@@ -138,9 +138,9 @@ def _refusal(access: ContentAccess, granted: Sequence[FolderGrant], path: str, r
 
 
 def _shown_target(path: str, granted: Sequence[FolderGrant]) -> str:
-    """Where a granted path leads by the first link out of what was granted.
+    """Return the target of a granted path at the first link that leaves the granted places.
 
-    The project may know what that link says, but no link behind it.
+    The project may know the target of that link, but of no link behind it.
     """
     with suppress(OSError):
         for _ in range(_MAX_LINKS):
@@ -155,6 +155,6 @@ def _shown_target(path: str, granted: Sequence[FolderGrant]) -> str:
 
 
 def _ways_to(path: str) -> list[str]:
-    """The directories above a path, from the outermost on, and the path."""
+    """Return the directories above a path, from the outermost on, and the path."""
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]

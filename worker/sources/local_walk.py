@@ -1,7 +1,7 @@
-"""Lists a local folder's files by name only, many times faster than a full listing, for callers that read few of them.
+"""Lists a local folder's files by name only, many times faster than a full listing, for callers that read few.
 
-Rules are applied to directories only. For the files that matter, ask `LocalFolder.leaves_out`. As in a listing, no link
-is followed.
+Rules are applied to directories only. For the files that matter, call `LocalFolder.leaves_out`. As in a listing, no
+link is followed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Stamp = tuple[int, int, int, int] | None
 
 
 class _Child(NamedTuple):
-    """An entry of a directory. `size` is that of a regular file."""
+    """An entry of a directory. `size` is a regular file's."""
 
     name: bytes
     is_directory: bool
@@ -45,7 +45,7 @@ class WalkedFolder:
     began: int = field(default_factory=time.time_ns)
 
     def path(self, parts: Parts) -> bytes:
-        """The absolute path of `parts`, which is relative to the folder."""
+        """Return the absolute path of `parts`, which is relative to the folder."""
         return b"/".join((self.folder, *parts)) or b"/"
 
     @property
@@ -95,13 +95,13 @@ class _Walk:
                 yield self._names.files[-1]
 
     def _is_open(self, parts: Parts) -> bool:
-        """Whether a directory is there, and no link, and not closed."""
+        """Return whether a directory exists, is not a link, and is not closed."""
         try:
             self._directories.handle(parts)
         except DirectoryClosed:
             return False
         except OSError as error:
-            # one that may not be listed is noted all the same: a change of that shows
+            # an unlistable directory is recorded as well, so that a change of its permissions shows
             return error.errno == errno.EACCES
         return True
 
@@ -129,11 +129,11 @@ class _Walk:
                 yield os.fsdecode(name), None
 
     def _children(self, parts: Parts) -> _Children:
-        """The entries of a directory, reused if already scanned."""
+        """Return the entries of a directory, reused if already scanned."""
         return self._scanned[parts] if parts in self._scanned else self._scan(parts)
 
     def _scan(self, parts: Parts) -> _Children:
-        """The entries of a directory, sorted by name; empty if it cannot be listed."""
+        """Return the entries of a directory, sorted by name; empty if it cannot be listed."""
         path = self._names.path(parts)
         self._names.stamps[path] = _stamp(path)
         try:
@@ -153,7 +153,7 @@ def _walked(item: os.DirEntry[str]) -> _Child:
 
 
 def _stamp(path: bytes) -> _Stamp:
-    """When what is at a path changed. A path that leads elsewhere now has another stamp, as it is another file's."""
+    """Return the change times and inode at a path. A path that leads elsewhere now has another stamp."""
     try:
         info = os.lstat(path)
     except OSError:

@@ -27,13 +27,13 @@ from worker.state.index.changes import WatchedIndex
 from worker.state.pool import Pool
 from worker.state.queries import load
 
-#: Nodes of one page.
+#: Number of nodes of one page.
 PAGE_SIZE = 1000
 
 #: A slash within a name would look like another folder level. This character only looks like one.
 SLASH_IN_NAME = "\N{DIVISION SLASH}"
 
-#: Begins the address of a node; its id path follows.
+#: Prefix of the address of a node; its id path follows.
 NODES = "node:"
 
 _SQL = load("content/listing")
@@ -102,7 +102,7 @@ class NodesKind:
         return [None if id_path is None else NODES + id_path for id_path in id_paths]
 
     def locate(self, access: ContentAccess, path: str) -> list[SourceLocation]:
-        """See `SourceKind`. Several nodes may have one path."""
+        """Locate nodes, as `SourceKind` says. Several nodes may have one path."""
         found = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
         return [_location(node) for node in found]
 
@@ -147,7 +147,7 @@ class NodeTree:
             self._root(database)
 
     def list(self, cursor: str | None) -> ListingPage:
-        """See `Source`. A cursor is an id path below the root, so the root itself may be moved between pages.
+        """List a page, as `Source` says. A cursor is an id path below the root, so the root may move between pages.
 
         It is the last path listed, or one past an excluded folder. No rule applies to a single node.
         """
@@ -167,7 +167,7 @@ class NodeTree:
         return ListingPage(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
-        """See `Source`. The ids of nodes, which a move does not change; an ignore file affects its whole folder."""
+        """Narrow by node ids, which a move does not change. An ignore file affects its whole folder."""
         ids = [key.decode() for key in keys]
         with _connection(self._pool) as database:
             root = self._root(database)
@@ -183,7 +183,7 @@ class NodeTree:
         return [id_.encode() for id_ in {*ids, *(_ids(top)[-1] for top in tops)}]
 
     def leaves_out(self, key: bytes) -> bool:
-        """See `Source`. False for a node that no longer exists."""
+        """Return whether rules leave out a node, as `Source` says. False for a node that no longer exists."""
         with _connection(self._pool) as database:
             root = self._root(database)
             rows = _rows(_ListedNode, database, "find_node", project_id=self._project_id, node_id=key.decode())
@@ -197,7 +197,7 @@ class NodeTree:
         """See `Source`."""
 
     def read(self, key: bytes, limit: int, _listed: str = "", /) -> FileContent:
-        """See `Source`. Inline JSON is returned as `json_text` of a helper writes it."""
+        """Read a node, as `Source` says. Inline JSON is returned in the form of a helper's `json_text`."""
         stored = self._stored(key, limit)
         try:
             return self._content(stored, limit)

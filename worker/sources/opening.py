@@ -1,4 +1,4 @@
-"""A source whose containers are opened: what they contain is listed and read as files below them."""
+"""A source that opens containers: it lists and reads their members as files below them."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from worker.sandbox.requests import list_members, read_kept, read_member
 from worker.sources import Source
 from worker.sources.flat_listing import filter_files
 
-#: Between the key of a container and the path of its member. No path of a file has it: one part has a NUL and is not
-#: UTF-8, and paths have no NUL on disks and are UTF-8 in buckets.
+#: Separator between the key of a container and the path of its member. No file's path contains it: one part has a NUL
+#: and is not UTF-8. Paths on disks have no NUL, and keys in buckets are UTF-8.
 _WITHIN = b"/\xff\0"
-#: Entries after which a page ends, once a container's members are complete.
+#: Number of entries after which a page ends, once a container's members are complete.
 PAGE_ENTRIES = 2_000
 #: Seconds after which a page ends, once a container's members are complete: each may take seconds to open.
 PAGE_SECONDS = 2.0
-#: Outcomes of a container that may be another one the next time.
+#: Outcomes of a container that may differ the next time.
 _PASSING = frozenset({Reason.UNREADABLE, Reason.CRASHED})
 
 
 class _OpenableKind(NamedTuple):
-    """How files of an extension are opened, and whether such a file is also read itself."""
+    """The way to open files of an extension, and whether such a file is also read itself."""
 
     name: ContainerKind
     packing: Packing
     is_file: bool = False
 
 
-#: Kinds by the end of a file's name.
+#: Kinds by the ending of a file's name.
 _KINDS = {
     ".zip": _OpenableKind("archives", "zip"),
     **dict.fromkeys(
@@ -53,7 +53,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class _PageDraft:
-    """A page that is being made, which ends at `until`. `slow` counts containers that take too long."""
+    """A page under construction, which ends at `until`. `slow` counts containers that take too long."""
 
     entries: list[SourceEntry]
     unlisted: list[bytes]
@@ -73,9 +73,9 @@ class OpeningSource:
     """A source that lists members of containers of the `wanted` kinds.
 
     Helpers open the containers. A container is opened each time it is listed, and read once for members that are read
-    one after the other. Its members have its stamp. So they are read again when it changes, and embedded only if their
-    own text did. An archive takes the place of its members only if it cannot be opened; then its entry has the reason.
-    `limit` is the most bytes of a container.
+    consecutively. Its members have its stamp. So they are read again when it changes, and embedded only if their own
+    text did. An archive is listed instead of its members only if it cannot be opened; then its entry has the reason.
+    `limit` is the maximum bytes of a container.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class OpeningSource:
     ) -> None:
         self._source, self._wanted, self._limit, self._helpers = source, wanted, limit, helpers
         self._trail: Trail[str] = Trail(rules, str, lambda _: ())
-        #: Begins the names under which helpers keep containers of this source open.
+        #: Prefix of the names under which helpers keep containers of this source open.
         self._name = uuid4().hex
         self._last: tuple[bytes, str | None] | None = None
 
@@ -92,7 +92,7 @@ class OpeningSource:
         self._source.check()
 
     def list(self, cursor: str | None) -> ListingPage:
-        """See `Source`. The cursor also names the last entry that was listed of a page that became too long."""
+        """List a page, as `Source` says. The cursor also names the last listed entry of a page that became too long."""
         inner, done = json.loads(cursor) if cursor else (None, None)
         page = self._source.list(inner)
         ignored = Counter(page.ignored if done is None else {})
@@ -105,7 +105,7 @@ class OpeningSource:
         return listed.page(None if page.cursor is None else json.dumps([page.cursor, None]))
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
-        """See `Source`. A container is listed whole."""
+        """Narrow the inner source. A container is listed whole."""
         return self._source.narrow([_container(key, self._wanted) for key in keys])
 
     def leaves_out(self, key: bytes) -> bool:
@@ -138,7 +138,7 @@ class OpeningSource:
         return bool(self._trail.pruned(way) or self._trail.ignored(name))
 
     def _list(self, entry: SourceEntry, listed: _PageDraft) -> None:
-        """Add an entry, or what stands in its place."""
+        """Add an entry, or the members that replace it."""
         ending = _ending(entry.name, self._wanted) if entry.reason is None else None
         if ending is None:
             listed.entries.append(entry)
@@ -150,7 +150,7 @@ class OpeningSource:
             listed.slow += isinstance(error, FileTooSlow)
             listed.entries.append(entry if is_file else replace(entry, reason=error.reason))
             if error.reason in _PASSING:
-                # what is known of its members has not vanished
+                # its known members have not vanished
                 listed.unlisted.append(entry.key + _WITHIN)
             return
         files = ((_folders(entry.path, member), member.path.rpartition("/")[2], member) for member in members)
@@ -163,13 +163,13 @@ class OpeningSource:
         return list_members(self._helpers, self._kept_as(key, content.stamp), _KINDS[ending].packing, content.data)
 
     def _kept_as(self, key: bytes, stamp: str | None) -> str:
-        """The name under which a helper keeps this version of a container open."""
+        """Return the name under which a helper keeps this version of a container open."""
         self._last = key, stamp
         return f"{self._name} {key.hex()} {stamp}"
 
 
 def _ending(name: str, wanted: Collection[ContainerKind]) -> str | None:
-    """The end of a container's name; None if it names no container of the wanted kinds."""
+    """Return the ending of a container's name; None if it is not a container of the wanted kinds."""
     return next(
         (ending for ending, kind in _KINDS.items() if kind.name in wanted and name.lower().endswith(ending)), None
     )
@@ -193,13 +193,13 @@ def _entry(container: SourceEntry, ending: str, member: Member) -> SourceEntry:
 
 
 def _after(entries: Sequence[SourceEntry], done: str | None) -> Sequence[SourceEntry]:
-    """The entries after the one with this key, or all if it is gone: an entry may be listed twice."""
+    """Return the entries after the one with this key, or all if it is gone: an entry may be listed twice."""
     keys = [entry.key.hex() for entry in entries]
     return entries[keys.index(done) + 1 :] if done in keys else entries
 
 
 def _container(key: bytes, wanted: Collection[ContainerKind]) -> bytes:
-    """The outermost container on a path, or the path itself."""
+    """Return the outermost container on a path, or the path itself."""
     parts = key.split(b"/")
     for depth, part in enumerate(parts[:-1], 1):
         if _ending(part.decode("utf-8", "replace"), wanted):

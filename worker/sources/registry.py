@@ -15,7 +15,7 @@ from worker.sources.nodes import NodesKind
 from worker.sources.s3 import S3Kind
 from worker.state.index.changes import WatchedIndex
 
-#: Kinds by the model of their sources. A path is located by the first kind that knows it; any path may be one of nodes.
+#: Kinds by the model of their sources. The first kind that knows a path locates it; any path may belong to nodes.
 KINDS: dict[type[Any], SourceKind[Any]] = {
     S3Source: S3Kind(),
     LocalSource: LocalKind(),

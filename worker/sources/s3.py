@@ -34,7 +34,7 @@ from worker.state.index.changes import WatchedIndex
 
 #: Maximum number of keys in one S3 listing request.
 PAGE_SIZE = 1000
-#: Maximum number of ranges of keys that are listed at once. Each holds one page.
+#: Maximum number of key ranges that are listed at once. Each holds one page.
 MAX_RANGES = 8
 
 #: Bucket names, and the suffixes of access point aliases.
@@ -116,7 +116,7 @@ class S3Kind:
 class S3Prefix:
     """A source over a bucket's prefix. `docs` and `docs/` mean the same; neither matches `docs-old`.
 
-    `may_read` tells which other places may be named if nothing is here.
+    `may_read` returns whether another place may be named if nothing is here.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class S3Prefix:
         prefix = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self._place, self._rules = BucketPrefix(bucket, prefix, endpoint_url), rules
         self._page_size, self._max_ranges, self._may_read = page_size, max_ranges, may_read
-        #: What is listed: one key, or all that begin with a folder's name and "/", or all.
+        #: The scope of the listing: one key, or all keys that begin with a folder's name and "/", or all.
         self._parts = [""]
         self._readers: dict[KeyRange, RangeReader] = {}
 
@@ -142,14 +142,14 @@ class S3Prefix:
         self._place.objects("", 1)
 
     def list(self, cursor: str | None) -> ListingPage:
-        """See `Source`. Long ranges of keys are divided; the ranges take turns, and all have their requests at once.
+        """List a page, as `Source` says. Long key ranges are split, take turns, and send their requests concurrently.
 
-        No page shows more than one part of a listing of some keys.
+        If only some keys are listed, no page spans two of their parts.
         """
         number, ranges = position_of(cursor or "")
         part = self._parts[number]
         if part and not part.endswith("/"):
-            # other keys may begin with the one that is wanted, which sorts before them
+            # other keys may have the wanted key as a prefix, and sort after it
             ranges = [KeyRange(until=part)]
         if cursor is None:
             self._readers = {}
@@ -158,7 +158,7 @@ class S3Prefix:
             for reader in readers:
                 reader.ask(self._threads)
         first, *others = readers
-        # if a request fails, the caller asks for this page again
+        # if a request fails, the caller requests this page again
         self._readers = dict(zip(ranges[1:], others, strict=True))
         page = first.page()
         divided = first.divide(self._max_ranges - len(others))
@@ -171,7 +171,7 @@ class S3Prefix:
         return replace(page, cursor=following.cursor())
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
-        """See `Source`. A path may be a key, and a folder too."""
+        """Narrow by keys, as `Source` says. A path may be both a key and a folder."""
         tops = topmost((tuple(key.decode().split("/")) for key in keys), IGNORE_FILES)
         if tops is None:
             return None
@@ -201,5 +201,5 @@ class S3Prefix:
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
-        """Threads for requests ahead. They end with this source."""
+        """Create threads for requests ahead. They end with this source."""
         return ThreadPoolExecutor(self._max_ranges, thread_name_prefix="foldex-s3-listing")

@@ -1,4 +1,4 @@
-"""What there is near a prefix of a bucket below which no object is."""
+"""Describes the contents near a bucket prefix without objects."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from schemas.errors import SourceError
 from worker.objects.object_store import s3_client, s3_errors
 from worker.sources.s3_reader import BucketPrefix
 
-#: Names that a sentence shows.
+#: Maximum number of names in a sentence.
 _SHOWN = 5
-#: Keys and folders of a folder that are looked at.
+#: Maximum number of keys and folders of a folder that are read.
 _LOOKED_AT = 1000
 #: How similar a folder's name must be to be suggested, from 0 to 1.
 _SIMILARITY = 0.6
 
 
 def nearby(place: BucketPrefix, may_read: Callable[[str], bool]) -> str:
-    """A sentence on a prefix without objects, which names only what is at places that `may_read` allows."""
+    """Return a sentence on a prefix without objects. It names only places that `may_read` allows."""
     here = f"{S3}{place.bucket}/{place.prefix}"
     try:
         return next(_find(place, here, may_read), f"{here} holds no object; check the bucket and the prefix.")
@@ -29,7 +29,7 @@ def nearby(place: BucketPrefix, may_read: Callable[[str], bool]) -> str:
 
 
 def _find(place: BucketPrefix, here: str, may_read: Callable[[str], bool]) -> Iterator[str]:
-    """What is nearest, from the folder above on."""
+    """Yield sentences about the nearest contents, beginning in the folder above."""
     names = place.prefix.split("/")[:-1]
     for depth in reversed(range(len(names))):
         above = "".join(f"{name}/" for name in names[:depth])
@@ -50,7 +50,7 @@ def _find(place: BucketPrefix, here: str, may_read: Callable[[str], bool]) -> It
 
 
 def _content(place: BucketPrefix, above: str) -> tuple[Sequence[str], Sequence[str]]:
-    """The names of the first folders and objects in a folder."""
+    """Return the names of the first folders and objects in a folder."""
     with s3_errors(place.bucket):
         answer = s3_client(place.endpoint_url).list_objects_v2(
             Bucket=place.bucket, Prefix=above, Delimiter="/", MaxKeys=_LOOKED_AT
@@ -61,6 +61,6 @@ def _content(place: BucketPrefix, above: str) -> tuple[Sequence[str], Sequence[s
 
 
 def _like(wanted: str, folders: Sequence[str]) -> str | None:
-    """The folder that was probably meant: of the same letters in another case, or else of a similar name."""
+    """Return the folder that was probably meant: equal except for case, or else with a similar name."""
     same = next((name for name in folders if name.casefold() == wanted.casefold()), None)
     return same or next(iter(get_close_matches(wanted, folders, 1, _SIMILARITY)), None)

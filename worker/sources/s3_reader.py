@@ -1,4 +1,4 @@
-"""Reads the keys of a bucket below a prefix, one range of them by each reader."""
+"""Reads the keys of a bucket below a prefix. Each reader reads one range of keys."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from worker.sources.key_ranges import KeyRange
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
 
-#: Pages that a range fills before it is divided. To divide it takes a request for each level of folders.
+#: Number of pages of a range before it is divided. Dividing takes a request for each level of folders.
 DIVIDE_AFTER_PAGES = 2
-#: Pages that a range fills before it is divided within a folder, which takes some ten requests.
+#: Number of pages of a range before it is divided within a folder, which takes some ten requests.
 DIVIDE_FOLDER_AFTER_PAGES = 16
 
 #: S3 keys may contain this character, Postgres text may not.
 _NUL = "\0"
-#: Stands for it in paths.
+#: Replaces it in paths.
 _NUL_SHOWN = "\N{SYMBOL FOR NULL}"
 
 
@@ -42,36 +42,36 @@ class BucketPrefix:
     endpoint_url: str | None
 
     def objects(self, after: str, count: int, part: str = "") -> ListObjectsV2OutputTypeDef:
-        """At most `count` objects after a key, of those whose keys begin with `part`."""
+        """Return at most `count` objects after a key whose keys begin with `part`."""
         client = s3_client(self.endpoint_url)
         page = partial(client.list_objects_v2, Bucket=self.bucket, Prefix=self.prefix + part, MaxKeys=count)
         with s3_errors(self.bucket):
             answer = page(StartAfter=self.prefix + after)
             while answer["IsTruncated"] and not answer.get("Contents"):
-                # Some services answer with an empty page where many objects were deleted; it is not the end.
+                # Some services answer with an empty page where many objects were deleted, which is not the end.
                 answer = page(ContinuationToken=answer["NextContinuationToken"])
             return answer
 
     def first_key(self, after: str, part: str) -> str | None:
-        """The first key after another one, of those that begin with `part`."""
+        """Return the first key after another one that begins with `part`."""
         found = self.objects(after, 1, part).get("Contents", [])
         return self.key(found[0]) if found else None
 
     def folders(self, above: str, after: str) -> list[str]:
-        """The next folders directly within `above`, which is empty or ends with "/", after its folder `after`."""
+        """Return the next folders directly in `above`, which is empty or ends with "/", after its folder `after`."""
         client, place = s3_client(self.endpoint_url), self.prefix + above
         with s3_errors(self.bucket):
             answer = client.list_objects_v2(
                 Bucket=self.bucket, Prefix=place, Delimiter="/", StartAfter=f"{place}{after}/{LAST}"
             )
         found = [folder["Prefix"] for folder in answer.get("CommonPrefixes", [])]
-        # without the slash they sort otherwise: "a-b/" comes before "a/"
+        # without the slash they sort differently: "a-b/" comes before "a/"
         return sorted(folder.removeprefix(self.prefix).removesuffix("/") for folder in found)
 
     def read(self, key: str, limit: int) -> FileContent:
-        """The content of one object. Raises `FileError` too.
+        """Return the content of one object. Also raises `FileError`.
 
-        An object whose key leads out of the prefix on a server that resolves dots is not read.
+        An object whose key would leave the prefix on a server that resolves dots is not read.
         """
         if leads_out(key):
             raise FileError(Reason.UNREADABLE)
@@ -80,7 +80,7 @@ class BucketPrefix:
         return FileContent(data, _stamp(etag, len(data)), metadata=named_values(stated.items()))
 
     def key(self, item: ObjectTypeDef) -> str:
-        """The key of a listed object."""
+        """Return the key of a listed object."""
         return item["Key"].removeprefix(self.prefix)
 
 
@@ -99,12 +99,12 @@ class RangeReader:
         self._asked: Future[ListObjectsV2OutputTypeDef] | None = None
 
     def ask(self, threads: ThreadPoolExecutor) -> None:
-        """Request the next page in a thread, unless that was done."""
+        """Request the next page in a thread, unless it is requested already."""
         if self._asked is None and self.left is not None:
             self._asked = threads.submit(self._place.objects, self.left.after, self._page_size, self._part)
 
     def page(self) -> ListingPage:
-        """The next page, without a cursor. Raises `SourceError`."""
+        """Return the next page, without a cursor. Raises `SourceError`."""
         left = self.left or KeyRange()
         answer = self._asked.result() if self._asked else self._place.objects(left.after, self._page_size, self._part)
         self._asked = None
@@ -121,7 +121,7 @@ class RangeReader:
         return ListingPage([_entry(key, item) for key, item in kept], None, ignored=ignored)
 
     def divide(self, parts: int) -> list[KeyRange]:
-        """What is left as at most `parts` ranges, if it is long. This reader keeps the first of them."""
+        """Split the remaining keys into at most `parts` ranges, if they are many. This reader keeps the first range."""
         if self.left is None:
             return []
         if parts == 1 or self._pages < self._divide_after:
@@ -133,7 +133,7 @@ class RangeReader:
         return ranges
 
     def leaves_out(self, key: str) -> bool:
-        """Whether the rules leave out a key."""
+        """Return whether the rules leave out a key."""
         folders, name = _split(key)
         return bool(self._trail.pruned(folders) or self._trail.ignored(name))
 
@@ -150,16 +150,16 @@ class RangeReader:
             yield left.divide(self._characters(left), parts)
 
     def _characters(self, left: KeyRange) -> list[str]:
-        """Boundaries within a folder: what all its keys begin with, and each character that may come next."""
+        """Return boundaries within a folder: the common prefix of its keys with each character that may come next."""
 
         @cache
         def follows(beginning: str) -> str | None:
-            """The first key that is left after all keys with a beginning."""
+            """Return the first remaining key after all keys with a prefix."""
             key = self._place.first_key(beginning + LAST, self._part)
             return key if key is not None and left.holds(key) else None
 
         lengths = range(len(self._part) + 1, len(left.after) + 1)
-        # if a key follows those that share some characters, it also follows those that share more
+        # a key that sorts after a short common prefix also sorts after longer ones
         place = bisect_left(lengths, 1, key=lambda length: follows(left.after[:length]) is not None)
         if place == len(lengths) or (following := follows(left.after[: lengths[place]])) is None:
             return []
@@ -169,12 +169,12 @@ class RangeReader:
         return boundaries[: bisect_left(boundaries, 1, key=lambda beginning: follows(beginning) is None) + 1]
 
     def _past(self, key: str) -> str:
-        """The key, or the end of the excluded folder that it is in."""
+        """Return the key, or the end of the excluded folder that contains it."""
         pruned = self._trail.pruned(_split(key)[0])
         return "/".join((*pruned[0], LAST)) if pruned else key
 
     def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
-        """Read the ignore files that the last page shows; try those outside the page, which may exist."""
+        """Read the ignore files that the last page shows; try others outside the page, which may exist."""
         for name in IGNORE_FILES:
             key = "/".join((*folders, name))
             if key in self._listed_keys.keys or not self._listed_keys.after < key <= self._listed_keys.until:

@@ -1,1 +1,1 @@
-"""Notices what changes in the folders of each kind of source."""
+"""Notices changes in the folders of each kind of source."""

@@ -22,7 +22,7 @@ from worker.sources.local import OpenedPlace
 from worker.sources.local_directories import OpenDirectories, closed_directories
 from worker.sources.local_git import GIT, git_patterns, kind_of
 
-#: Milliseconds for which changes of one folder are gathered, while more arrive.
+#: Milliseconds for which changes of one folder are collected, while more arrive.
 GATHER_MS = 400
 #: Milliseconds after which a folder's thread wakes up without any change.
 LISTEN_MS = 500
@@ -33,12 +33,12 @@ log = structlog.get_logger()
 
 
 class WatchedFolder:
-    """A directory whose changes a thread receives: all of them once `ready`. `wake` is called for each.
+    """A directory whose changes a thread receives: all changes once `ready`. `wake` is called for each.
 
-    Each directory that a listing enters is watched by itself. So ignored directories and links' targets take no handle,
-    and an unreadable directory hides no other. What is read here is opened without following a link. `stale`:
-    directories were added or changes may have been missed, so the folder must be watched again, and what is `unheard`
-    listed then. `ended`: no more changes are received, because the directory vanished or watching `failed`.
+    Each directory that a listing enters has its own watch. So ignored directories and links' targets take no handle,
+    and an unreadable directory hides no other. Files are opened without following links. `stale`: directories were
+    added or changes may have been missed, so the folder must be watched again and its `unheard` changes listed.
+    `ended`: no more changes are received, because the directory vanished or watching `failed`.
     """
 
     def __init__(self, place: OpenedPlace, rules: Rules, home: Path | None, wake: Callable[[], None]) -> None:
@@ -63,7 +63,7 @@ class WatchedFolder:
         self._stop.set()
 
     def take(self) -> SeenChanges:
-        """Return what changed since the last call."""
+        """Return the changes since the last call."""
         with self._lock:
             seen, self._seen = self._seen, NOTHING
         return seen
@@ -129,7 +129,7 @@ class WatchedFolder:
     def _begin(self, base: str) -> None:
         """Check that everything is watched.
 
-        Raises `OSError` if no handles are left, which is not reported otherwise.
+        Raises `OSError` if no handles are left, which is reported in no other way.
         """
         next(changes_in(base, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
         began = time.thread_time()
@@ -202,7 +202,7 @@ class WatchedFolder:
         self._note(SeenChanges(seen_paths))
 
     def _changes_rules(self, path: str) -> bool:
-        """Whether other directories may be entered, because an ignore file or what names a repository changed."""
+        """Return whether other directories may be entered: an ignore file or a repository's `.git` file changed."""
         name = path.rpartition("/")[2]
         if name != GIT:
             return name in IGNORE_FILES
@@ -210,19 +210,19 @@ class WatchedFolder:
         return info is None or not stat.S_ISDIR(info.st_mode)
 
     def _concerns(self, path: str, *, came: bool) -> bool:
-        """Whether a listing could see the change of something that was just added (`came`) or was there before."""
+        """Return whether a listing could see the change of an entry that was just added (`came`) or existed before."""
         *folders, name = self._relative(path).split("/")
         if self._trail.pruned(tuple(folders)):
             return False
         is_file = self._trail.ignored(name) is None
         info = self._info(path)
         if info is None:
-            # it is gone: a directory that was moved away took along files for which no event arrives
+            # it is gone: a directory that was moved away took along files without events of their own
             return is_file or (not came and bool(name) and self._trail.pruned((*folders, name)) is None)
         return self._is_entered(info, (*folders, name)) if name and stat.S_ISDIR(info.st_mode) else is_file
 
     def _adds_directories(self, path: str, *, came: bool) -> bool:
-        """Whether there may be a directory that is not watched."""
+        """Return whether there may be a directory that is not watched."""
         *folders, name = self._relative(path).split("/")
         info = self._info(path)
         if not (name and info and stat.S_ISDIR(info.st_mode) and (came or path not in self._watched)):
@@ -257,14 +257,14 @@ class WatchedFolder:
             with suppress(OSError):
                 data = _regular(self._handle(way), name.encode())
                 if data is not None:
-                    # the listing reports files that cannot be obeyed
+                    # the listing reports ignore files that cannot be applied
                     yield name, data
 
 
 def _changes_in(folder: str, base: str, *paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
     """Yield batches of changes in directories, empty after a while without any. Unreadable directories are skipped.
 
-    All `paths` are of `folder` or lie in it. Only until the first batch it is reached by `base`.
+    All `paths` are `folder` itself or lie in it. `base` leads to the folder only until the first batch.
     """
     batches = changes_in(
         *(base + path.removeprefix(folder.rstrip("/")) for path in paths),
@@ -281,7 +281,7 @@ def _changes_in(folder: str, base: str, *paths: str, stop: Event) -> Iterator[se
 
 
 def _printable(path: str) -> str:
-    """A path with escapes for the bytes that are not UTF-8."""
+    """Return a path with escapes for the bytes that are not UTF-8."""
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 

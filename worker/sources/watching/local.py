@@ -20,7 +20,7 @@ from worker.state.index import changes
 UNWATCHED_SECONDS = 60.0
 #: Maximum share of time spent finding a folder's directories.
 WALK_SHARE = 0.05
-#: Seconds after which a folder is listed as a whole: a change by mmap or through another hard link is not told.
+#: Seconds after which a whole folder is listed: changes by mmap or through another hard link cause no event.
 EVERYTHING_SECONDS = 3600.0
 
 log = structlog.get_logger()
@@ -34,18 +34,18 @@ class LocalWatch:
     ) -> None:
         self._open_folder = open_folder
         self._rules, self._home, self._wake = rules, home, wake
-        #: What is heard, and what hears the same with more directories, as soon as it is ready.
+        #: The current watch, and its replacement with more directories, which takes over when it is ready.
         self._folder: WatchedFolder | None = None
         self._next: WatchedFolder | None = None
         self._was_ready = self._is_missing = False
         self._due = self._fresh_until = self._listed = 0.0
 
     def look(self) -> NoticedChanges | None:
-        """Return what changed since the last call, if anything."""
+        """Return the changes since the last call, if any."""
         try:
             place = self._place()
         except SourceUnavailable:
-            # neither here nor gone: the next check may tell
+            # neither present nor gone: the next check may find out
             return None
         if place is None:
             was_missing, self._is_missing = self._is_missing, True
@@ -80,7 +80,7 @@ class LocalWatch:
         if not folder.ready.is_set():
             return None
         if not self._was_ready:
-            # from here on changes are heard; earlier changes need a listing
+            # changes are heard from here on; earlier changes need a listing
             self._was_ready = True
             self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
             return self._everything(timedelta(0))
@@ -97,7 +97,7 @@ class LocalWatch:
         return NoticedChanges(ANYTHING, quiet)
 
     def _renew(self, folder: WatchedFolder) -> SeenChanges:
-        """Watch a stale folder again, while the old watch goes on. Returns what neither of them heard."""
+        """Watch a stale folder again, while the old watch continues. Returns the changes that neither watch heard."""
         if self._next is not None and self._next.ready.is_set():
             folder.close()
             self._folder, self._next = self._next, None

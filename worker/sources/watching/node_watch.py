@@ -16,14 +16,14 @@ NODES_SHARE = 0.05
 
 
 class NodesWatch:
-    """A part of the content tree; one query tells whether its rows changed, whichever process wrote them."""
+    """A part of the content tree. One query finds whether its rows changed, whichever process wrote them."""
 
     def __init__(self, pool: Callable[[], Pool], index_id: UUID) -> None:
         self._pool, self._index_id = pool, index_id
         self._due = 0.0
 
     def look(self) -> None:
-        """Check, and note a change at once."""
+        """Check, and record a change at once."""
         began = time.monotonic()
         if began >= self._due:
             changes.look_at_nodes(self._pool(), self._index_id)
