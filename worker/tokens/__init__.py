@@ -1,4 +1,4 @@
-"""Splits texts into the tokens that models count, and the keywords that searches compare."""
+"""Splits texts into the tokens of models and the keywords of searches."""
 
 #: Maximum bytes of a character in UTF-8.
 MAX_CHARACTER_BYTES = 4

@@ -59,7 +59,7 @@ _LEARNED_BITS = 18
 _FIRST_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SECOND_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 
-#: Stands between words that go through the library together: a digit joins nothing but digits.
+#: Separates words that go through the library together: a digit joins only digits.
 _SEPARATOR = b"1"
 
 #: Maximum words cached outside these tables, and bytes of the longest one.
@@ -82,7 +82,7 @@ _KINDS = bytes(map(_kind, range(256)))
 
 
 def _wide_kind(character: str) -> int:
-    """The kind of a non-ASCII character; few of these are digits or white space."""
+    """Return the kind of a non-ASCII character; few are digits or white space."""
     category = unicodedata.category(character)
     # the long s is a case variant of s, and so forms contractions
     if (category[0] not in "LMPS" and category != "Cf") or character == "\u017f":
@@ -94,7 +94,7 @@ def _wide_kind(character: str) -> int:
 _ALPHABETS = (*range(0x80, 0x800), *range(0x1E00, 0x2C00))
 _WIDE_KINDS = np.full(0x3000, _ODD, dtype=np.uint8)
 _WIDE_KINDS[list(_ALPHABETS)] = [_wide_kind(chr(code)) for code in _ALPHABETS]
-#: The lowest lead bytes of characters of two and of three bytes, and the end of those with an entry above.
+#: The lowest lead bytes of characters of two and of three bytes, and the end of lead bytes with an entry above.
 _LEADS = (0xC2, 0xE0, 0xE3)
 _WIDTHS = np.ones(256, dtype=np.int64)
 _WIDTHS[0xC2:0xE0], _WIDTHS[0xE0:0xF0] = 2, 3
@@ -113,7 +113,7 @@ class WordTokens:
         short = [token for token in tokens if len(token) <= _MAX_WORD_BYTES]
         joined = b"".join(token.ljust(_MAX_WORD_BYTES, b"\0") for token in short)
         padded = np.frombuffer(joined, dtype="<u8").reshape(-1, 2)
-        # reversed: common tokens come first in the list, and those put in last keep their slots
+        # reversed: common tokens come first in the list, and tokens inserted last keep their slots
         self._tokens = _Table(_TOKEN_BITS)
         self._tokens.put((padded[::-1, 0], padded[::-1, 1]))
         self._learned = _Table(_LEARNED_BITS)
@@ -121,7 +121,7 @@ class WordTokens:
         self._lock = Lock()
 
     def starts(self, data: bytes, by_library: Callable[[bytes], Offsets]) -> Offsets:
-        """Byte offsets of the tokens' starts in UTF-8; `by_library` finds those of a part with the library.
+        """Return the byte offsets of token starts in UTF-8; `by_library` finds the starts of a part with the library.
 
         The library gets odd bytes, windows with too many new words, and words too long to process here.
         """
@@ -135,7 +135,7 @@ class WordTokens:
             is_long = end - start > _MAX_JOINED_WINDOWS * _WINDOW_BYTES
             offsets = None if is_long else self._window(data[start:end], kinds[start:end], by_library)
             if offsets is None:
-                # what follows is most likely similar
+                # later text is most likely similar
                 end = _safe_offset(kinds, end + library_windows * _WINDOW_BYTES)
                 offsets = by_library(data[start:end])
                 library_windows = min(2 * library_windows, _MAX_JOINED_WINDOWS)
@@ -145,7 +145,7 @@ class WordTokens:
             start = end
 
     def _window(self, data: bytes, kinds: Bytes, by_library: Callable[[bytes], Offsets]) -> Offsets | None:
-        """The starts in a window; None if it has so many new words that the library is faster."""
+        """Return the token starts in a window; None if it has so many new words that the library is faster."""
         flags = _word_starts(data, kinds)
         odd = _odd_parts(kinds)
         for start, end in odd:
@@ -178,7 +178,7 @@ class WordTokens:
         new = _flagged(~is_known)
         new_starts = words[new].tolist()
         parts = [data[start:end] for start, end in zip(new_starts, (words + lengths)[new].tolist(), strict=True)]
-        # another thread may put an empty one in its place
+        # another thread may replace it with an empty one
         remembered = self._remembered
         unknown = list(set(parts).difference(remembered))
         if len(unknown) * _BYTES_PER_NEW_WORD > len(data):
@@ -203,12 +203,12 @@ class WordTokens:
                 # assigned in order: of two words in one slot, the last one gets both entries
                 self._inner[self._learned.put(pair)] = inner
             except BaseException:
-                # a signal interrupted this: a word with another one's token starts would be split wrongly from now on
+                # a signal interrupted this: a word with another word's token starts would be split wrongly from now on
                 self._learned.clear()
                 raise
 
     def _starts_in(self, words: list[bytes], by_library: Callable[[bytes], Offsets]) -> dict[bytes, list[int]]:
-        """The token starts within each of the words, which the library splits together."""
+        """Return the token starts within each of the words, which the library splits together."""
         found: dict[bytes, list[int]] = {}
         joined = [word for word in words if _may_be_joined(word)]
         ends = np.cumsum([len(_SEPARATOR) + len(word) for word in joined], dtype=np.int64)
@@ -229,12 +229,12 @@ class WordTokens:
 
 
 def _may_be_joined(word: bytes) -> bool:
-    """Whether a word is split alike between digits: it has no digits, and no blanks that depend on what follows."""
+    """Return whether a word splits alike between digits: it has no digits, nor blanks that depend on later text."""
     return _KINDS[word[0]] != _DIGIT and _KINDS[word[-1]] != _BLANK
 
 
 class _Table:
-    """A set of pairs of numbers. Of two pairs with the same slot, it holds the one put in last."""
+    """A set of pairs of numbers. If two pairs share a slot, it holds the one inserted last."""
 
     def __init__(self, bits: int) -> None:
         self._shift = np.uint64(64 - bits)
@@ -249,12 +249,12 @@ class _Table:
         return mixed.view(np.int64)
 
     def has(self, pair: Pair, slots: Offsets) -> Flags:
-        """Which of the pairs are in the table, given their slots."""
+        """Return a mask of the pairs that are in the table, given their slots."""
         is_present: Flags = (self._first[slots] == pair[0]) & (self._second[slots] == pair[1])
         return is_present
 
     def clear(self) -> None:
-        """Remove all pairs. Two zeros mark an empty slot, as no word consists of them."""
+        """Remove all pairs. Two zeros mark an empty slot, because no word consists of zeros."""
         self._first[:] = self._second[:] = 0
 
     def put(self, pair: Pair) -> Offsets:
@@ -271,7 +271,7 @@ def _flagged(flags: Flags) -> Offsets:
 
 
 def _kinds(data: bytes) -> Bytes:
-    """The kind of each byte. All bytes of a character have its kind."""
+    """Return the kind of each byte. All bytes of a character have its kind."""
     kinds = np.frombuffer(bytearray(data.translate(_KINDS)), dtype=np.uint8)
     if data.isascii():
         return kinds
@@ -289,7 +289,7 @@ def _kinds(data: bytes) -> Bytes:
 
 
 def _numbers(data: bytes, words: Offsets, lengths: Offsets) -> Pair:
-    """The first eight bytes of each word and the next eight, padded with zeros."""
+    """Return the first eight bytes of each word and the next eight, padded with zeros."""
     memory = data + bytes(_MAX_WORD_BYTES)
     numbers = np.ndarray((len(data) + _NUMBER_BYTES,), dtype="<u8", buffer=memory, strides=(1,))
     lengths = np.minimum(lengths, _MAX_WORD_BYTES)
@@ -305,7 +305,7 @@ def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
 
 
 def _safe_offset(kinds: Bytes, end: int) -> int:
-    """The first offset from `end` on where a word starts in any context."""
+    """Return the first offset from `end` on where a word starts in any context."""
     while end < len(kinds):
         offsets = _safe_offsets(kinds[end - 1 : end + _WINDOW_BYTES])
         if offsets.size:
@@ -315,7 +315,7 @@ def _safe_offset(kinds: Bytes, end: int) -> int:
 
 
 def _safe_offsets(kinds: Bytes) -> Offsets:
-    """Offsets where a run of letters, digits, symbols or line breaks ends and a word starts in any context."""
+    """Return offsets where a run of letters, digits, symbols or line breaks ends and a word starts in any context."""
     previous, current = kinds[:-1], kinds[1:]
     ends = (previous & (_LETTER | _DIGIT) != 0) & (current != previous) & (current != _ODD)
     ends |= (previous == _BREAK) & (current & (_WHITE | _ODD) == 0)
@@ -324,7 +324,7 @@ def _safe_offsets(kinds: Bytes) -> Offsets:
 
 
 def _odd_parts(kinds: Bytes) -> list[tuple[int, int]]:
-    """Spans that contain all odd bytes, each between two offsets where a word starts in any context."""
+    """Return spans that contain all odd bytes, each between two offsets where a word starts in any context."""
     odd = _flagged(kinds == _ODD)
     if not odd.size:
         return []
@@ -378,7 +378,7 @@ def _first_ends(raw: Bytes, flags: Flags) -> Flags:
 def _part_blanks(kinds: Bytes, padded: Bytes, flags: Flags) -> None:
     """Place the word starts in runs of blanks by their neighbours. The text's end counts as a line break."""
     firsts, ends = _runs(padded == _BLANK)
-    # the last blank stands alone or joins what follows, unless that is a line break or the end
+    # the last blank is a word or joins the next one, unless a line break or the end follows
     inner = padded[ends + 1] & _WHITE == 0
     flags[ends[inner] - 1] = True
     # blanks between line breaks belong to them, unless the first of these breaks belongs to symbols
@@ -402,13 +402,13 @@ def _part_digits(kinds: Bytes, flags: Flags) -> None:
 
 
 def _between(first: int, kinds: Bytes, last: int) -> Bytes:
-    """The kinds with one more at either end."""
+    """Return the kinds, padded with one more at either end."""
     padded = np.empty(len(kinds) + 2, dtype=np.uint8)
     padded[0], padded[1:-1], padded[-1] = first, kinds, last
     return padded
 
 
 def _runs(flags: Flags) -> tuple[Offsets, Offsets]:
-    """Where runs of flagged bytes start and end; `flags` has one more, unset, at either end."""
+    """Return the starts and ends of runs of flagged bytes; `flags` is padded with an unset one at either end."""
     edges = _flagged(flags[1:] != flags[:-1])
     return edges[::2], edges[1::2]

@@ -26,14 +26,14 @@ from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Cached, Remembered, same
 from worker.tokens.spellings import canonical, hash_in, in_letters, is_hash, joined, numbered, plurals, short_hash
 
-#: Part of a file's code version: the next run reads files again whose words another version made.
+#: Part of a file's code version: the next run reads a file again if another version extracted its words.
 VERSION = "words-5"
-#: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
+#: Maximum characters in a token. Names are shorter; longer words are data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
-#: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
+#: Maximum parts of one name; `getUserNameById` has five. Words with more changes of case or digits are data, too.
 MAX_PARTS = 16
 
-#: BM25's parameters in every store, as Lance fixes them: how fast repeated words, and long texts, lose weight.
+#: BM25's parameters in every store, as Lance fixes them: saturation of repeated words, and length normalisation.
 BM25_K1, BM25_B = 1.2, 0.75
 
 _NAME = rf"\w+(?:[{MARKS}]+\w*)*"
@@ -49,29 +49,29 @@ _QUERY_PARTS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """What a chunk is found by, as tokens separated by spaces: `text` holds stems, `code` identifiers."""
+    """The searchable tokens of a chunk, separated by spaces: `text` holds stems, `code` identifiers."""
 
     text: str
     code: str
 
 
-#: The languages of documents before an index says otherwise.
+#: The assumed languages of documents until an index has its own.
 IN_ENGLISH = frozenset({DEFAULT})
 
 
 def with_properties(path: str, properties: DocumentProperties) -> str:
-    """What all chunks of a file are found by: its path, and what its document says of itself."""
+    """Return the words that find all chunks of a file: its path, and the words of its document properties."""
     return f"{path}\n{properties.words}" if properties.words else path
 
 
 def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
-    """Both fields of a chunk of the file at `path`, in a document of that language.
+    """Return both fields of a chunk of the file at `path`, in a document of that language.
 
     The path and the context are included. The path may be one `with_properties`.
     """
     normal, language = plain(f"{path}\n{context}\n{text}"), language or DEFAULT
     of_text = groups(normal)
-    # no word of the text's language spans two groups, nor does what makes it a name with signs
+    # neither a word of the text's language nor a name with signs spans two groups
     found = [*map(_both_fields(language).__getitem__, of_text)]
     of_language = " ".join([stem for stem, _ in found if stem])
     names = [name for _, name in found if name]
@@ -79,7 +79,7 @@ def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
 
 
 def code_words(text: str) -> str:
-    """The tokens of every word of a text, in lower case, in order, separated by spaces.
+    """Return the tokens of every word of a text, in lower case, in order, separated by spaces.
 
     A word's tokens are its canonical spelling and its parts. Parts are separated by dots, hyphens, underscores, and
     changes of case or between letters and digits: `HTTPServerError2` is `httpservererror2 http server error 2`. A hash
@@ -91,10 +91,10 @@ def code_words(text: str) -> str:
 
 
 def query_tokens(query: str, field: Literal["text", "code"], languages: frozenset[str]) -> list[str]:
-    """The distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
+    """Return the distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
 
-    In "code" digits stay with the letters around them: a search for `kiwi17` finds that, and not every `kiwi` and
-    every `17`. Words that stand next to each other also count as one: `kiwi 17` finds `kiwi17` first.
+    In "code" digits stay with adjacent letters: a search for `kiwi17` finds that, and not every `kiwi` and every `17`.
+    Adjacent words also count as one: `kiwi 17` finds `kiwi17` first.
     """
     if field == "text":
         return query_words(query, languages)
@@ -108,9 +108,9 @@ def query_tokens(query: str, field: Literal["text", "code"], languages: frozense
 
 
 def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
-    """The distinct tokens of a phrase that each chunk with that phrase has, and their field.
+    """Return the distinct tokens that each chunk with a phrase has, and their field.
 
-    Those of "code" are not stems, so they are the same in all languages; but a word that no space ends is one token.
+    Tokens of "code" are not stems, so they are the same in all languages; but a word that no space ends is one token.
     """
     pairs = unspaced_pairs(phrase)
     words = (word if is_signed(word) else canonical(name) for word in _words(phrase) for name in _JOINTS.split(word))
@@ -119,7 +119,7 @@ def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Words short enough to be names; a longer word is divided into the names it joins."""
+    """Yield words short enough to be names; a longer word is divided into the names that it joins."""
     for word in _ASCII_WORD.findall(text) if text.isascii() else _WORD.findall(plain(text)):
         if len(word) > MAX_TOKEN:
             yield from filter(None, _names_in_long_word(word))
@@ -133,7 +133,7 @@ def _names_in_long_word(word: str) -> Iterator[str]:
 
 
 def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
-    """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
+    """Return the distinct tokens of a word of at most `MAX_TOKEN` characters."""
     parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
     if len(parts) > MAX_PARTS:
         parts = []
@@ -150,7 +150,7 @@ def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
 
 
 def _parts_by_case(word: str) -> list[str]:
-    """The parts of a word in any script: divided at separators, and where a capital follows a lower-case letter."""
+    """Return the parts of a word in any script: split at separators, and where a capital follows a small letter."""
     edges = [n for n in range(1, len(word)) if word[n - 1].islower() and word[n].isupper()]
     runs = [word[start:end] for start, end in zip([0, *edges], [*edges, None], strict=True)]
     return [part for run in runs for part in _SEPARATORS.split(run) if part]
@@ -171,5 +171,5 @@ _remembered = Remembered(_group_tokens)
 
 @lru_cache(REMEMBERED_LANGUAGES)
 def _both_fields(language: str) -> Cached[tuple[str, str]]:
-    """The tokens of groups for both fields, in one cache: two lookups would take almost twice as long as one."""
+    """Return the tokens of groups for both fields, in one cache: two lookups would take almost twice as long as one."""
     return Cached(lambda group: (same(group, of_group(group, language)), same(group, _group_tokens(group))))

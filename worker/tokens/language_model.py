@@ -1,6 +1,6 @@
-"""The model that tells languages apart, in files that the processes of an installation share.
+"""The language detection model, in files that the processes of an installation share.
 
-Each process that unpacks it spends 0.6 s of processor time, and keeps 60 MB for itself.
+A process that unpacks it itself spends 0.6 s of processor time, and takes 60 MB.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 _PREFIX = "languages-"
 #: Seconds after which the files of other releases, or of a process that was killed, are removed.
 _STALE_SECONDS = 3600.0
-#: The lock of the process that unpacks the model, and how long others wait for it: one that is frozen keeps it.
+#: The lock of the process that unpacks the model, and how long others wait for it, because a frozen process keeps it.
 _LOCK, _LOCK_SECONDS, _POLL_SECONDS = "languages.lock", 5.0, 0.02
-#: The weights of features by language, those of languages, their names; then the automaton that finds features: where
-#: the transitions of each state begin, the transitions, and the feature of each state.
+#: The weights of features by language, the weights of languages, and their names. Then the automaton that finds
+#: features: the offset of each state's transitions, the transitions, and the feature of each state.
 _PARTS = ("weights", "offsets", "names", "rows", "moves", "features")
 
 _Arrays = Mapping[str, NDArray[Any]]
 
 
 def load(names: Collection[str], directory: Path | None) -> LanguageIdentifier:
-    """The model of the languages `names`; all that it knows would take twice the memory.
+    """Load the model for the languages `names`; all its languages would take twice the memory.
 
-    It is mapped from files in `directory`, which are made if they are missing, by one process at a time. A process
-    without a directory, or with one that it cannot write to, has a model of its own.
+    It is mapped from files in `directory`. One process at a time creates missing files. A process without a directory,
+    or with one that it cannot write to, has a model of its own.
     """
     if directory is None:
         return _identifier(_unpack(names))
@@ -53,7 +53,7 @@ def load(names: Collection[str], directory: Path | None) -> LanguageIdentifier:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Wait for another process that makes the files, unless that takes too long."""
+    """Wait for another process that creates the files, unless that takes too long."""
     with ExitStack() as held:
         with suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def _unpacked(names: Collection[str], path: Path) -> _Arrays:
 def _identifier(arrays: _Arrays) -> LanguageIdentifier:
     from py3langid.langid import LanguageIdentifier
 
-    # views give numbers of Python, as the lists do that the library makes, and are not copied by forks
+    # views yield Python numbers, as the library's lists do, and forks do not copy them
     moves, features, rows = (arrays[name].data for name in ("moves", "features", "rows"))
     made = LanguageIdentifier(
         arrays["weights"], arrays["offsets"], arrays["names"].tolist(), moves, features, norm_probs=True, tk_row=()
@@ -110,7 +110,7 @@ def _unpack(names: Collection[str]) -> _Arrays:
 
 
 def _map(path: Path) -> _Arrays | None:
-    """The arrays in files; None if any is missing or cut short."""
+    """Map the arrays in files; None if any is missing or truncated."""
     try:
         return {name: np.asarray(np.load(path / f"{name}.npy", mmap_mode="r")) for name in _PARTS}
     except (OSError, ValueError):

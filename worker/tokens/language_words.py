@@ -1,6 +1,6 @@
-"""The words of natural language: divided alike for every store, and stemmed by the rules of their own language.
+"""The words of natural language: split alike for every store, and stemmed by the rules of their own language.
 
-Scripts that write words without spaces between them become pairs of neighbouring characters.
+Scripts without spaces between words become pairs of neighbouring characters.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
 from worker.tokens.spellings import compounds, halves, is_first, is_second, joined, singular, whole
 
-#: Maximum characters of a word; anything longer is data.
+#: Maximum characters of a word; longer words are data.
 MAX_WORD = 64
-#: Languages whose words a process caches: a folder seldom holds more.
+#: Maximum number of languages whose words a process caches: a folder seldom has more.
 REMEMBERED_LANGUAGES = 4
 
 _STEMMERS = {
@@ -58,16 +58,16 @@ _STEMMERS = {
     "ta": "tamil",
     "tr": "turkish",
 }
-#: Languages in which an accent makes another word, so that nobody leaves it out.
+#: Languages in which an accent makes another word, so that nobody omits it.
 _ACCENTED = {"vi"}
 #: Letters that do not decompose into their plain form.
 _PLAIN = str.maketrans({"\u0131": "i", "ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
 
-#: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.
+#: Accents and vowel signs, which belong to the preceding letter. Hardly any exist beyond this range.
 MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
 #: Names of languages that mean something else without their signs: `C++`, `C#`, `.NET`.
 SIGNED = r"(?<![\w.])\.(?:NET|Net|net)\b|(?<!\w)[A-Za-z]+(?:\+\+(?![^\W\d]|[_+#])|\#(?![\w+#]))"
-#: Pictures, each a word; two letters make a flag. Their skin tones are none.
+#: Pictographs, each a word; two letters make a flag. Skin tones are not words.
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"
     "|[\u2194-\u2199\u21a9\u21aa\u231a-\u23ff\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf\u2934\u2935"
@@ -75,7 +75,7 @@ EMOJI = (
 )
 #: Han and Korean, where a single character may be a word.
 _WORD_SIGNS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af\u1100-\u11ff\uac00-\ud7af"
-#: These, and kana, Thai, Lao, Myanmar and Khmer.
+#: The same, and kana, Thai, Lao, Myanmar and Khmer.
 _UNSPACED = (
     f"{_WORD_SIGNS}\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f"
     "\u1050-\u109f\u1780-\u17d3"
@@ -84,33 +84,33 @@ _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
-#: Stands beside the tokens of what may be half of a compound. No group contains it.
+#: Marks tokens that may be half of a compound. No group contains it.
 _HALF = "\0"
-#: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
+#: Characters that no word contains, and the text between them: one word or none, with few exceptions.
 _TO_SPACES = bytes(n if not chr(n).isascii() or chr(n).isalnum() or chr(n) in "_.-+#" else ord(" ") for n in range(256))
 
 _lock = Lock()
 
 
 def text_words(text: str, language: str) -> str:
-    """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
+    """Return the tokens of a document's text in order, separated by spaces. Time and result are linear in it."""
     return stems(groups(plain(text)), language or DEFAULT)
 
 
 def groups(normal: str) -> list[str]:
-    """Divide a text that is `plain` where no word continues, in order. No name with signs spans two groups."""
+    """Split a text that is `plain` where no word continues, in order. No name with signs spans two groups."""
     spaced = normal.encode(errors="surrogatepass").translate(_TO_SPACES).decode(errors="surrogatepass")
-    # blanks beyond ASCII divide no groups, but the words within
+    # blanks beyond ASCII separate words within a group, but no groups
     return spaced.split() if normal.isascii() else list(filter(None, spaced.split(" ")))
 
 
 def stems(of_groups: Sequence[str], language: str) -> str:
-    """The tokens of a text's groups, and of the words that it writes apart."""
+    """Return the tokens of a text's groups, and of words that it writes in two parts."""
     return with_compounds(_remembered(language).joined(of_groups), of_groups, language)
 
 
 def with_compounds(found: str, of_groups: Sequence[str], language: str) -> str:
-    """The tokens that `of_group` finds for each group, joined, and those of the words that the text writes apart."""
+    """Return the tokens `found` in groups, with the tokens of compounds that the text writes in two words."""
     if _HALF not in found:
         return found
     tokens = found.replace(_HALF, "")
@@ -120,7 +120,7 @@ def with_compounds(found: str, of_groups: Sequence[str], language: str) -> str:
 
 
 def _has_halves(found: str) -> bool:
-    """Whether both halves of a compound stand beside each other among marked tokens."""
+    """Return whether both halves of a compound are adjacent among marked tokens."""
     if f"{_HALF} {_HALF}" not in found:
         return False
     sides = pairwise(found.split(f"{_HALF} {_HALF}"))
@@ -129,12 +129,12 @@ def _has_halves(found: str) -> bool:
 
 @cache
 def _halves() -> frozenset[tuple[str, str]]:
-    """The stems of both halves of each compound."""
+    """Return the stems of both halves of each compound."""
     return frozenset((_token(one, DEFAULT), _token(two, DEFAULT)) for one, two in halves())
 
 
 def query_words(query: str, written: Collection[str]) -> list[str]:
-    """The distinct tokens to search for among documents in the languages `written`.
+    """Return the distinct tokens to search for among documents in the languages `written`.
 
     A word counts in each language that it may be written in. Stop words are left out, unless nothing else is left.
     """
@@ -152,7 +152,7 @@ def query_words(query: str, written: Collection[str]) -> list[str]:
 
 
 def _asked(word: str, written: Collection[str]) -> Iterable[str]:
-    """The tokens of a word in each language that it may be written in. A plural also asks for its singular."""
+    """Return the tokens of a word in each language that it may be written in. A plural also finds its singular."""
     for language in candidates(script_of(word), written):
         yield _token(word, language)
         if language == DEFAULT and (one := singular(word.lower())):
@@ -160,9 +160,9 @@ def _asked(word: str, written: Collection[str]) -> Iterable[str]:
 
 
 def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset[str]:
-    """The stop words among the words of a query, in lower case.
+    """Return the stop words among the words of a query, in lower case.
 
-    Each script's words count as written in the language that lists most of them, of those that the index has.
+    For each script, the language of the index that lists the most of its words as stop words decides.
     """
     by_script: dict[str, set[str]] = {}
     for word in words:
@@ -178,24 +178,24 @@ def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset
 
 
 def unspaced_pairs(text: str) -> list[str]:
-    """The pairs of neighbouring characters of such words."""
+    """Return the pairs of neighbouring characters of words without spaces."""
     normal = plain(text)
     return [pair for match in _WORD.finditer(normal) if match["unspaced"] for pair in _pairs(match[0])]
 
 
 def is_signed(word: str) -> bool:
-    """Whether a word is a name like `C++`, `C#` or `.NET`."""
+    """Return whether a word is a name like `C++`, `C#` or `.NET`."""
     return word[0] == "." or word[-1] in "+#"
 
 
 @lru_cache(REMEMBERED_LANGUAGES)
 def _remembered(language: str) -> Remembered:
-    """The tokens of groups in a document of that language."""
+    """Return the cached tokens of groups in a document of that language."""
     return Remembered(partial(of_group, language=language))
 
 
 def of_group(group: str, language: str) -> str:
-    """The tokens of a group. In English, those of a half of a compound have a mark."""
+    """Return the tokens of a group. In English, the halves of compounds are marked."""
     tokens = _all_indexed(group, language)
     if language != DEFAULT or not tokens:
         return tokens
@@ -204,7 +204,7 @@ def of_group(group: str, language: str) -> str:
 
 
 def _all_indexed(text: str, language: str) -> str:
-    """The tokens of every word of a text in NFKC."""
+    """Return the tokens of every word of a text in NFKC."""
     if text.isascii() and text.isalnum():
         return _token(text, language_for("latin", language))
     if text.isascii() and not _may_have_signs(text):
@@ -239,14 +239,14 @@ def _pairs(run: str) -> list[str]:
 
 
 def _indexed(word: str, language: str) -> str:
-    """The tokens of a word; a name with signs also counts without them: `count++` is found as `count`."""
+    """Return the tokens of a word; a name with signs also counts without them: `count++` is found as `count`."""
     return (
         f"{_token(word, language)} {_token(word.strip('.+#'), language)}" if is_signed(word) else _token(word, language)
     )
 
 
 def _token(word: str, language: str) -> str:
-    """The stem of a word, without accents; empty if the word is too long."""
+    """Return the stem of a word, without accents; empty if the word is too long."""
     if len(word) > MAX_WORD:
         return ""
     if word.isascii() and word.isalnum():
@@ -256,7 +256,7 @@ def _token(word: str, language: str) -> str:
         return lower
     is_ascii = lower.isascii()
     if language == DEFAULT and not is_ascii:
-        # its stems are those of words without accents
+        # its stems are of words without accents
         lower = _without_accents(lower)
     stem = _stem(lower, language)
     return stem if is_ascii or language in _ACCENTED else _without_accents(stem)
@@ -279,6 +279,6 @@ def _without_accents(lower: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Stemmer.Stemmer | None:
-    """The stemmer of a language. It is not safe for threads, and caches nothing, because its callers do."""
+    """Return the stemmer of a language. It is not thread-safe, and caches nothing, because its callers do."""
     name = _STEMMERS.get(language)
     return None if name is None else Stemmer.Stemmer(name, 0)

@@ -1,4 +1,4 @@
-"""Natural languages: which one a document is written in, and which ones a word of some script may be in."""
+"""Detects the natural language of a document, and the possible languages of a word by its script."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: The language of a document that is too short, or of code.
 DEFAULT = "en"
-#: Stands for the language of words, and of documents, in a script of no known language.
+#: The language of words, and of documents, in a script of no known language.
 NONE = ""
-#: Languages that are told apart, by script and ISO 639-1 code. In doubt the first one of a script is assumed.
+#: Languages that can be detected, by script and ISO 639-1 code. In doubt the first one of a script is assumed.
 BY_SCRIPT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "latin": (
@@ -47,31 +47,31 @@ _LETTERS: Mapping[str, re.Pattern[str]] = {
     "other": re.compile("[\u0590-\u05ff\u0980-\u0b7f\u0c00-\U000323af]+"),
 }
 
-#: Characters of a text that are looked at, in as many parts as below. More of them change no verdict on long texts.
+#: Characters of a text that are sampled, in as many parts as below. More would not change the verdict on long texts.
 SAMPLE_CHARACTERS = 750
-#: Parts of a long text that are looked at, because a licence or a quotation may be in another language.
+#: Parts of a long text that are sampled, because a licence or a quotation may be in another language.
 SAMPLE_PARTS = 3
-#: Letters below which a text is too short to tell.
+#: Number of letters below which a text is too short to detect its language.
 MIN_LETTERS = 20
 #: Probability below which the model's verdict does not count.
 MIN_PROBABILITY = 0.6
-#: Words that are this frequent in English texts alone. Most texts are English, and the model takes far longer.
+#: Words that are this frequent only in English texts. Most texts are English, and the model takes far longer.
 _ENGLISH_WORDS = re.compile(r"\b(?:the|of|and|to|is|with)\b", re.IGNORECASE)
 _MIN_ENGLISH_SHARE = 0.1
 _WORDS = re.compile(r"[^\W\d_]+")
 
 
 def script_of(word: str) -> str:
-    """The script of a word, which is that of its first letter."""
+    """Return the script of a word, which is its first letter's."""
     if word.isascii():
         return "latin"
     return next((script for script, letters in _LETTERS.items() if letters.match(word)), "other")
 
 
 def language_of(text: str) -> str:
-    """The language of a document by ISO 639-1 code; `DEFAULT` if the text is short or in doubt.
+    """Return the language of a document as ISO 639-1 code; `DEFAULT` if the text is short or in doubt.
 
-    `NONE` if most letters are of a script that the words of no known language have.
+    Returns `NONE` if most letters are in a script of no known language.
     """
     sample = _sample(text)
     letters = {script: sum(map(len, pattern.findall(sample))) for script, pattern in _LETTERS.items()}
@@ -88,12 +88,12 @@ def language_of(text: str) -> str:
 
 
 def language_for(script: str, document_language: str) -> str:
-    """The language by whose rules words of a script are indexed in a document: its own, or the script's first one."""
+    """Return the language whose rules index words of a script in a document: its own, or the script's first one."""
     return document_language if _SCRIPTS.get(document_language) == script else _FIRST.get(script, NONE)
 
 
 def candidates(script: str, written: Collection[str]) -> list[str]:
-    """The languages by whose rules words of a script were indexed in documents of the languages `written`."""
+    """Return the languages whose rules indexed words of a script in documents of the languages `written`."""
     return sorted({language_for(script, language) for language in written or [DEFAULT]})
 
 
@@ -111,7 +111,7 @@ def _is_plain_english(sample: str) -> bool:
 
 
 class _Shared:
-    """Where the processes of this installation share the model; None if they do not."""
+    """The directory in which the processes of this installation share the model; None if they do not."""
 
     directory: Path | None = None
 
@@ -123,14 +123,14 @@ def share_model(directory: Path) -> None:
 
 @cache
 def _model() -> LanguageIdentifier:
-    """The model of the languages whose script does not tell them apart."""
+    """Return the model for languages that share a script."""
     several = [languages for languages in BY_SCRIPT.values() if len(languages) > 1]
     return language_model.load({name for languages in several for name in languages}, _Shared.directory)
 
 
 @cache
 def stop_words() -> Mapping[str, frozenset[str]]:
-    """The words by language that help no search, in lower case. Languages without a list have none."""
+    """Return the words by language that help no search, in lower case. Languages without a list have none."""
     lists: dict[str, set[str]] = {}
     language = ""
     for line in Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").splitlines():

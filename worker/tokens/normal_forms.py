@@ -11,20 +11,20 @@ import unicodedata
 from functools import cache
 from typing import Literal
 
-#: Accents in a row. More do not occur in text: the stream-safe text format of Unicode (UAX #15) allows as many.
+#: Maximum accents in a row. Text has no more: the stream-safe text format of Unicode (UAX #15) allows as many.
 MAX_ACCENTS = 30
-#: The combining grapheme joiner. Accents are not sorted across it, and nobody sees it.
+#: The combining grapheme joiner. Accents are not sorted across it, and it is invisible.
 _JOINER = "\u034f"
-#: Where all of them are.
+#: The range of all accents.
 _PLANES = (0x300, 0x20000)
-#: Every so many characters one is looked at first. A run that takes long has four of them, which other texts lack.
+#: Sampling distance in characters. A run that takes long has four sampled accents, which other texts lack.
 _STEP = 64
 #: Characters that decompose into accents without being one.
 _OF_ACCENTS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
 
 
 def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
-    """The normal form of a text. A run of more than `MAX_ACCENTS` accents is divided by joiners, as Unicode advises."""
+    """Return the normal form of a text. Joiners split a run of more than `MAX_ACCENTS` accents, as Unicode advises."""
     if len(text) > 4 * _STEP and not text.isascii():
         sample = text[::_STEP]
         if not _accents().isdisjoint(sample):
@@ -35,12 +35,12 @@ def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 @cache
 def _accents() -> frozenset[str]:
-    """All characters that a normal form may sort."""
+    """Return all characters that a normal form may sort."""
     return frozenset([*filter(unicodedata.combining, map(chr, range(*_PLANES))), *_OF_ACCENTS])
 
 
 @cache
 def _runs() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Runs of accents: in a sample, and those that are too long."""
+    """Return two patterns for runs of accents: in a sample, and runs that are too long."""
     accents = f"[{''.join(sorted(_accents()))}]"
     return re.compile(f"{accents}{{4}}"), re.compile(f"{accents}{{{MAX_ACCENTS}}}(?={accents})")

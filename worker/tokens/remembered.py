@@ -1,4 +1,4 @@
-"""A cache for texts that recur all the time, as words do."""
+"""A cache for recurring texts, such as words."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Cached(dict[str, Result]):
 
 
 class Remembered(Cached[str]):
-    """The texts that `compute` makes of texts."""
+    """Cached texts that `compute` derives from texts."""
 
     def __init__(self, compute: Callable[[str], str]) -> None:
         super().__init__(lambda text: same(text, compute(text)))
 
     def joined(self, texts: Iterable[str]) -> str:
-        """The results of texts with blanks between them, without those that are empty."""
+        """Return the non-empty results of texts, joined by blanks."""
         return " ".join(filter(None, map(self.__getitem__, texts)))
 
 
 def same(text: str, result: str) -> str:
-    """The result; the text itself if it equals. One string for both is found faster in the processor's cache."""
+    """Return the result, as the text itself if both are equal: one string is found faster in the processor's cache."""
     return text if result == text else result

@@ -1,7 +1,7 @@
 """Spellings of one word that find each other: joined or split, with their number or unit, shortened, in the plural.
 
-What a search can ask for in addition costs an index nothing. Only what a text writes apart, and nobody would guess from
-the joined word, becomes one more token of the text.
+Spellings that a search adds cost an index nothing. Only words that a text splits, and that nobody would guess from the
+joined word, become an additional token of the text.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import NamedTuple
 from worker.tokens.languages import stop_words
 from worker.tokens.remembered import Remembered
 
-#: First digits of a hash that are a token of their own, as git shortens hashes, and the least digits of a longer one.
+#: Length of the prefix of a hash that is a token, as git shortens hashes, and the minimum digits of a longer one.
 SHORT_HASH, MIN_HASH = 7, 8
-#: Minimum runs of digits or letters that tell a hash from a word such as `decade2020`, and a longer hash from a number.
+#: Minimum runs of digits or letters that distinguish a hash from a word such as `decade2020`, and a longer one from a
+#: number.
 _MIN_RUNS, _MIN_RUNS_OF_LONG = 3, 2
-#: Least digits of a longer hash.
+#: Minimum digits of a longer hash.
 LONG_HASH = 12
-#: Maximum characters of a word or number after which something belongs to it.
+#: Maximum characters of a word or number to which a neighbour is joined.
 MAX_APART = 16
-#: Maximum words of a query whose neighbours are joined, and the lengths of one that is joined as a whole.
+#: Maximum words of a query whose neighbours are joined, and the lengths of a query that is joined as a whole.
 MAX_JOINED_WORDS, JOINED_NAMES = 12, (3, 4)
 
-#: Joints that only one of two spellings has; between digits they tell numbers apart.
+#: Joints that only one of two spellings has; between digits they distinguish numbers.
 _LOOSE_JOINTS = re.compile(r"(?<=[^\W_])[._-]+(?=[^\W\d_])|(?<=[^\W\d_])[._-]+(?=\d)")
 _NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
@@ -39,20 +40,20 @@ _RUNS = re.compile(r"[0-9]+|[a-fA-F]+")
 _KINDS = bytes(
     ord("v" if chr(n) in "vV" else "a" if chr(n).isalpha() else "0" if chr(n).isdigit() else chr(n)) for n in range(256)
 )
-#: A number beside a word, or a version behind one, in the kinds of a text. The search for it takes little time.
+#: A number beside a word, or a version after one, in the kinds of a text. This pattern is fast.
 _BESIDE = re.compile(
     b"0(?: {1,3}[av]|(?<= 0)(?:(?<=[av] 0)|(?<=[av]  0)|(?<=[av]   0))"
     b"|(?<= v0)(?:(?<=[av] v0)|(?<=[av]  v0)|(?<=[av]   v0)))"
 )
-#: Characters to each side of such a digit: at most three blanks, a letter before or behind them, and a `v`.
+#: Characters to each side of such a digit: at most three blanks, an adjacent letter, and a `v`.
 _AROUND_DIGIT = 6
 
 
 class _Apart(NamedTuple):
-    """Words that a text writes apart.
+    """A rule for words that a text splits.
 
-    `between` matches what stands between the words, `before` the first one from its end to its beginning, and `after`
-    the second one. Each text with such words has the `sign`.
+    `between` matches the text between the words, `before` the first one from its end to its beginning, and `after` the
+    second one. Each text with such words contains the `sign`.
     """
 
     between: re.Pattern[str]
@@ -61,9 +62,9 @@ class _Apart(NamedTuple):
     sign: str = " "
 
 
-#: What may not stand in front of the first word, read backwards, and behind the second one.
+#: Text that must not precede the first word, read backwards, or follow the second one.
 _BEGINS, _ENDS = r"(?![\w.-])", r"(?!\w)"
-#: Words with joints, of at most `MAX_APART` characters in all: a bound of their parts keeps the time linear.
+#: Words with joints, of at most `MAX_APART` characters in all: a bound on their parts keeps the time linear.
 _NAME = r"[^\W\d_]{1,16}(?:[.-][^\W\d_]{1,16}){0,8}"
 _CAPITALS, _FROM_THEIR_END = "[A-Z][A-Z0-9]{0,4}", "[A-Z0-9]{0,4}[A-Z]"
 _BEHIND_NAME = r" (?<=[^\W\d_] ) {0,2}"
@@ -122,13 +123,13 @@ _SIGNS = (
         for mark in ("'", "\u2019")
     ),
 )
-#: A slash that one of the rules may apply to. Others are in each path.
+#: A slash to which one of the rules may apply. Other slashes are in each path.
 _SLASH = re.compile("/(?=[A-Z0-9hs])(?<=[A-ZmBbt]/)")
 _OTHER_SIGNS = tuple(apart for apart in _SIGNS if apart.sign != "/")
-#: Names with signs that some write in letters.
+#: Names with signs that some writers spell in letters.
 _IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus",)}
 _WITH_SIGNS = {"cpp": ("c++",)} | {letters: (name,) for name, written in _IN_LETTERS.items() for letters in written}
-#: Units that some language has as a stop word.
+#: Units that are stop words in some language.
 _UNIT_LETTERS = frozenset("glms")
 _WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
 _ARTICLES = "ai"
@@ -152,12 +153,12 @@ _ENDINGS = {
 _PLURALS_OF_ENDINGS = {one: plural for plural, one in _ENDINGS.items()}
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
-#: What may stand around a word in its group.
+#: Text that may surround a word in its group.
 _AROUND = "._+#-"
 
 
 def canonical(word: str) -> str:
-    """The spelling that stands for all others: `wi-fi`, `wi_fi` and `wifi` are one, and so are `v1.2` and `1.2`."""
+    """Return the canonical spelling: `wi-fi`, `wi_fi` and `wifi` share one, and so do `v1.2` and `1.2`."""
     if word.isalnum():
         return word
     # most names have no digits; this takes a quarter of the time
@@ -168,37 +169,37 @@ def canonical(word: str) -> str:
 
 
 def without_joints(word: str) -> str:
-    """The letters and digits of a word, without what joins them."""
+    """Return the letters and digits of a word, without its joints."""
     return word.replace("_", "").replace("-", "").replace(".", "")
 
 
 def is_hash(word: str) -> bool:
-    """Whether a word looks like a hash, or the beginning of one."""
+    """Return whether a word looks like a hash, or the beginning of one."""
     return bool(short_hash(word)) and len(_RUNS.findall(word)) >= (
         _MIN_RUNS if len(word) < LONG_HASH else _MIN_RUNS_OF_LONG
     )
 
 
 def hash_in(name: str) -> str:
-    """The beginning of a hash that is a part of a word, perhaps behind the `g` of git: `v1.2-3-g9fceb02`."""
+    """Return the beginning of a hash within a word, perhaps after git's `g`: `v1.2-3-g9fceb02`."""
     if is_hash(name):
         return short_hash(name)
     return name[1 : 1 + SHORT_HASH] if _DESCRIBED.fullmatch(name) else ""
 
 
 def short_hash(word: str) -> str:
-    """The beginning by which a hash is found; empty if the word is none, or as short."""
+    """Return the beginning that finds a hash; empty if the word is not a hash, or no longer than that."""
     is_long = len(word) >= MIN_HASH and word.isalnum() and not word.isalpha()
     return word[:SHORT_HASH] if is_long and _HASH.fullmatch(word) else ""
 
 
 def whole(text: str) -> Iterator[str]:
-    """The words that a reader of words divides further: `e-mails` without its hyphen, and `3.5mm`."""
+    """Return the words that a word splitter divides further: `e-mails` without its hyphen, and `3.5mm`."""
     return (match[0].replace("-", "") for match in _WHOLE.finditer(text))
 
 
 def numbered(text: str) -> list[str]:
-    """The joined spellings of what a text writes apart: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
+    """Return the joined spellings of words that a text splits: `ISO 27001`, `32 GB`, `TCP/IP`, `O'Reilly`."""
     places = _beside_numbers(text)
     for rule in _SIGNS if _SLASH.search(text) else _OTHER_SIGNS:
         if rule.sign in text:
@@ -207,7 +208,7 @@ def numbered(text: str) -> list[str]:
 
 
 def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
-    """The blanks between words and numbers."""
+    """Yield the blanks between words and numbers."""
     spans = _around_digits(text) if text.isascii() else [(0, len(text))]
     return [
         (rule, place)
@@ -218,7 +219,7 @@ def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
 
 
 def _around_digits(text: str) -> list[tuple[int, int]]:
-    """The parts of a text in ASCII with a number beside a word. Those that overlap are one."""
+    """Yield the parts of an ASCII text with a number beside a word. Overlapping parts are merged."""
     spans: list[tuple[int, int]] = []
     for match in _BESIDE.finditer(text.encode().translate(_KINDS)):
         first, last = max(0, match.start() - _AROUND_DIGIT), match.start() + _AROUND_DIGIT
@@ -229,19 +230,19 @@ def _around_digits(text: str) -> list[tuple[int, int]]:
 
 
 def _pair(text: str, start: int, end: int, apart: _Apart) -> str:
-    """The words around a part of a text, with a blank between; empty if they are not those of the rule."""
+    """Return the words around a part of a text, with a blank between; empty if they do not match the rule."""
     second = apart.after.match(text, end)
     first = apart.before.match(text[max(0, start - MAX_APART - 1) : start][::-1]) if second else None
     return f"{first[0][::-1]} {second[0]}" if first and second and first.end() <= MAX_APART else ""
 
 
 def in_letters(word: str) -> Sequence[str]:
-    """The other spellings of a name with signs, in lower case: `.NET` is also `dotnet`."""
+    """Return the other spellings of a name with signs, in lower case: `.NET` is also `dotnet`."""
     return _IN_LETTERS.get(word, ()) or _WITH_SIGNS.get(word, ())
 
 
 def _join_pair(pair: str) -> str:
-    """The joined spelling of two words; empty if one of them is a stop word."""
+    """Return the joined spelling of two words; empty if one of them is a stop word."""
     first, _, second = pair.partition(" ")
     return "" if not pair or _is_stop_word(first) or _is_stop_word(second) else canonical(f"{first}-{second}").lower()
 
@@ -256,29 +257,29 @@ def _is_stop_word(word: str) -> bool:
 
 @cache
 def _every_stop_word() -> frozenset[str]:
-    """The stop words of all languages: a text of any may hold names of products, and years."""
+    """Return the stop words of all languages: a text of any may contain product names and years."""
     return frozenset().union(*stop_words().values())
 
 
 def compounds(words: Sequence[str]) -> list[str]:
-    """The words among those of a text in English that it writes apart, and others join: `data set`, `time outs`."""
+    """Return compounds that an English text writes in two words, joined: `data set`, `time outs`."""
     known = _compounds()
     pairs = ((first, _second(word)) for first, word in pairwise(words) if first in known)
     return [f"{first}{second}".lower() for first, second in pairs if second in known[first]]
 
 
 def halves() -> Iterator[tuple[str, str]]:
-    """The halves of each such compound."""
+    """Return the halves of each such compound."""
     return ((first, second) for first, seconds in _compounds().items() for second in seconds)
 
 
 def is_first(word: str) -> bool:
-    """Whether a word may be the first half of such a compound."""
+    """Return whether a word may be the first half of such a compound."""
     return word in _compounds()
 
 
 def is_second(word: str) -> bool:
-    """Whether a word may be the second half of such a compound."""
+    """Return whether a word may be the second half of such a compound."""
     return _second(word) in _seconds()
 
 
@@ -293,7 +294,7 @@ def _seconds() -> frozenset[str]:
 
 @cache
 def _compounds() -> Mapping[str, Collection[str]]:
-    """The second parts of compounds, in the singular and plural, by their first parts in either case."""
+    """Return the second parts of compounds, in the singular and plural, by their first parts in either case."""
     known: dict[str, frozenset[str]] = {}
     for first, *seconds in _lines("compounds.txt"):
         both = frozenset([*seconds, *(f"{second}s" for second in seconds)])
@@ -302,9 +303,9 @@ def _compounds() -> Mapping[str, Collection[str]]:
 
 
 def joined(query: str, dropped: Collection[str]) -> list[str]:
-    """The joined spellings of words of a query that stand next to each other, in lower case.
+    """Return the joined spellings of adjacent words of a query, in lower case.
 
-    After a stop word, which are those of `dropped`, stands no other half: `is a` is not a word, but `sign off` is.
+    No word is joined to a stop word before it (one in `dropped`): `is a` is not a word, but `sign off` is.
     """
     words = list(_QUERY_WORD.finditer(query))
     stops = [_is_stop_half(word[0], dropped) for word in words]
@@ -319,18 +320,18 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
 
 
 def _is_stop_half(word: str, dropped: Collection[str]) -> bool:
-    """Whether a stop word begins no word that is written apart. A letter may: `t shirt`. So may capitals: `U S A`."""
+    """Return whether a stop word cannot begin a split word. A letter may: `t shirt`. So may capitals: `U S A`."""
     return word.lower() in dropped and not word.isupper() and (len(word) > 1 or word in _ARTICLES)
 
 
 def plurals(word: str) -> Sequence[str]:
-    """The plurals of an English word that add no `s`, if it has some. The word may be a plural itself."""
+    """Return the plurals of an English word that do not end in an added `s`. The word may be a plural itself."""
     words = (singular(word) or word, word.removesuffix("s"), word.removesuffix("es"))
     return next((found for each in words if (found := _plurals().get(each) or _ending(each, _PLURALS_OF_ENDINGS))), ())
 
 
 def singular(word: str) -> str:
-    """The singular of such a plural; empty if it is none."""
+    """Return the singular of such a plural; empty if the word is not one."""
     return _singulars().get(word) or next(iter(_ending(word, _ENDINGS)), "")
 
 

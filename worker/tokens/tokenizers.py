@@ -24,7 +24,7 @@ Bytes = NDArray[np.uint8]
 #: Bytes of a block that is tested for being a single run of letters, white space or symbols. tiktoken's regex fails on
 #: a million blanks, and its merging slows down on long runs. A run of two blocks is therefore always cut.
 _RUN_BLOCK_BYTES = 1024
-#: Distance in bytes between those of a block that are tested first.
+#: Distance in bytes between the sampled bytes of a block.
 _SAMPLE_STEP_BYTES = 64
 
 #: One bit per kind of byte: letters, white space, digits (never a long token), symbols. Bytes of non-ASCII characters
@@ -46,26 +46,26 @@ class Tokenizer(Protocol):
     """Splits texts as an embedding model does, or counts at least as many tokens."""
 
     def starts(self, text: str) -> Offsets:
-        """Ascending character offsets of the tokens' starts, one per token."""
+        """Return the ascending character offsets of token starts, one per token."""
         ...
 
 
 @cache
 def cl100k() -> Tokenizer:
-    """The tokenizer of OpenAI's embedding models, and an estimate for models whose own is missing. Uses no network."""
+    """Return the tokenizer of OpenAI's embedding models, an estimate for models without their own. Uses no network."""
     with _encodings_of_litellm():
         return _Cl100kTokenizer(tiktoken.get_encoding("cl100k_base"))
 
 
 def counted(text: str, tokenizer: Tokenizer) -> tuple[int, Tokenizer]:
-    """The number of cl100k tokens in a text, and `tokenizer`. If that is cl100k itself, it reuses the split."""
+    """Return the number of cl100k tokens in a text, and `tokenizer`. If that is cl100k itself, it reuses the split."""
     counter = cl100k()
     starts = counter.starts(text)
     return len(starts), _Remembering(tokenizer, text, starts) if tokenizer is counter else tokenizer
 
 
 def truncated(text: str, max_tokens: int, tokenizer: Callable[[], Tokenizer]) -> str:
-    """The first `max_tokens` tokens of a text. Opens the tokenizer only for a text that may be longer."""
+    """Return the first `max_tokens` tokens of a text. Opens the tokenizer only for a text that may be longer."""
     if len(text.encode(errors="surrogatepass")) <= max_tokens:
         return text  # a token has at least one byte, though one character may be several tokens
     starts = tokenizer().starts(text)
@@ -73,12 +73,12 @@ def truncated(text: str, max_tokens: int, tokenizer: Callable[[], Tokenizer]) ->
 
 
 def characters() -> Tokenizer:
-    """Counts every character as a token: an upper bound for any model without unknown characters."""
+    """Return a tokenizer that counts every character: an upper bound for any model without unknown characters."""
     return _CharacterTokenizer()
 
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
-    """Character offsets of strictly ascending byte offsets in UTF-8. A byte inside a character stands for it."""
+    """Convert strictly ascending byte offsets in UTF-8 to character offsets. A byte within one counts as it."""
     borders = offsets.searchsorted(range(0, len(raw) + _WINDOW_BYTES, _WINDOW_BYTES))
     counted, parts = 0, []
     for window, (first, last) in enumerate(pairwise(borders)):
@@ -123,7 +123,7 @@ class _Cl100kTokenizer:
         return offsets if len(data) == len(text) else char_offsets(np.frombuffer(data, dtype=np.uint8), offsets)
 
     def _offsets(self, pieces: list[str]) -> Offsets:
-        """Byte offsets of the tokens' starts in consecutive texts."""
+        """Return the byte offsets of token starts in consecutive texts."""
         lengths = self._lengths[np.concatenate([self._ids(piece) for piece in pieces])]
         offsets = np.cumsum(lengths, dtype=np.int64)
         offsets -= lengths
@@ -135,7 +135,7 @@ class _Cl100kTokenizer:
 
 
 def _pieces(text: str, data: bytes) -> Iterator[str]:
-    """The text, divided only inside long runs of one kind of character."""
+    """Return the text, divided only inside long runs of one kind of character."""
     cuts = _run_cuts(data)
     if not cuts.size:
         yield text
@@ -145,14 +145,14 @@ def _pieces(text: str, data: bytes) -> Iterator[str]:
 
 
 def _run_cuts(data: bytes) -> Offsets:
-    """Byte offsets at which to cut long runs: where a hash of their content says so, else at block starts."""
+    """Return byte offsets at which to cut long runs: where a hash of their content says so, else at block starts."""
     raw = np.frombuffer(data, dtype=np.uint8)
     cuts = [_block_cuts(raw, start) for start in _likely_runs(data) if _is_run(data[start : start + _RUN_BLOCK_BYTES])]
     return np.unique(np.concatenate(cuts)) if cuts else np.empty(0, dtype=np.int64)
 
 
 def _likely_runs(data: bytes) -> list[int]:
-    """Starts of the blocks whose sampled bytes are all of one kind."""
+    """Return the starts of blocks whose sampled bytes are all of one kind."""
     blocks = len(data) // _RUN_BLOCK_BYTES
     if not blocks:
         return []
@@ -168,7 +168,7 @@ def _is_run(block: bytes) -> bool:
 
 
 def _block_cuts(raw: Bytes, start: int) -> Offsets:
-    """Offsets in a block where a hash of four bytes is small, so that an insertion moves few tokens; else its start."""
+    """Return offsets where a hash of four bytes is small, so that an insertion moves few tokens; else the start."""
     block = raw[start : start + _RUN_BLOCK_BYTES].astype(np.uint32)
     mixed = ((block[:-3] << 24) | (block[1:-2] << 16) | (block[2:-1] << 8) | block[3:]) * np.uint32(0x9E3779B1)
     lead = (block[:-3] & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
