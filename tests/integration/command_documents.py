@@ -51,6 +51,7 @@ DOCUMENTS: dict[tuple[str, ...], Shape] = {
     ("grep", "nowhere-at-all"): GrepAnswer,
     ("symbols", "make_token"): [Symbol],
     ("symbols", "missing"): [Symbol],
+    ("outline", "src"): [Symbol],
     ("callers", "sign"): CallGraph,
     ("callers", "missing"): CallGraph,
     ("callees", "make_token", "--depth", "2"): CallGraph,

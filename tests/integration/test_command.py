@@ -268,7 +268,7 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
 
 
 VERBS = (
-    ("index", "."), ("estimate", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("callers", "x"),
+    ("index", "."), ("estimate", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("callers", "x"), ("outline",),
     ("callees", "x"), ("impact", "x"),
     ("status",), ("files",), ("tools",), ("models",), ("doctor",), ("open", "--print"),
     ("tree", "build", "docs"), ("tree", "status", "docs"), ("tree", "show", "docs"),

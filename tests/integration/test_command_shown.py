@@ -47,3 +47,23 @@ def test_the_first_hit_is_opened(running: Service, folder: Path, tmp_path: Path)
         assert (tmp_path / "opened").read_text() == f"{option}+1 {folder}/src/tokens.py\n"
     lacking = foldex(running, "search", "make_token", "--open", cwd=folder, env={"VISUAL": "/nowhere"})
     assert (lacking.returncode, "EDITOR" in lacking.stderr) == (2, True)
+
+
+def test_a_warning_is_told_once(running: Service, folder: Path) -> None:
+    rules = 'rules=[{"path": "nowhere/**", "acl": ["user:ann"]}]'
+    done = foldex(running, "index", str(folder), "--name", "ruled", "--config", rules)
+    said = done.stdout + done.stderr
+    assert (done.returncode, said.count("No listed file matches")) == (0, 1), said
+
+
+def test_an_outline_is_of_a_file_or_of_all_below_a_folder(running: Service, folder: Path) -> None:
+    for path in ("src/tokens.py", "src", "."):
+        done = foldex(running, "outline", path, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, "src/tokens.py:1: def make_token(user)\n"), done.stderr
+    nothing = foldex(running, "outline", "broken.pdf", cwd=folder)
+    assert (nothing.returncode, nothing.stdout) == (1, ""), nothing.stderr
+
+
+def test_a_match_may_span_lines(running: Service, folder: Path) -> None:
+    done = foldex(running, "grep", "-U", r"user\):\s+return", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "src/tokens.py:1:def make_token(user): … to line 2\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -39,6 +39,8 @@ class Connection:
     invocation: Invocation
     #: Seconds after which a call is given up, and not repeated; None for the usual `PATIENCE_SECONDS` and retries.
     patience: float | None = None
+    #: Warnings that were printed while something was waited for.
+    told: set[str] = field(default_factory=set)
 
     @cached_property
     def foldex(self) -> Foldex:

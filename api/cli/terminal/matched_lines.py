@@ -54,12 +54,13 @@ class MatchPrinter:
                 click.echo(f"{place(path, None)}:{count}")
 
     def _print_groups(self, path: str, hits: Sequence[GrepHit]) -> None:
+        ends = {hit.line: hit.end_line for hit in hits if hit.end_line}
         last = None
         for number, line in sorted(_lines(path, hits).items()):
             if self._has_context and not self._is_first and (last is None or number > last + 1):
                 click.echo(click.style(SEPARATOR, fg="cyan"))
             click.echo(line)
-            last, self._is_first = number, False
+            last, self._is_first = ends.get(number, number), False
 
 
 def _lines(path: str, hits: Iterable[GrepHit]) -> dict[int, str]:
@@ -68,7 +69,8 @@ def _lines(path: str, hits: Iterable[GrepHit]) -> dict[int, str]:
     for hit in hits:
         for number, text in _around(hit):
             lines.setdefault(number, f"{place(path, number, '-')}-{clean(text)}")
-        lines[hit.line] = f"{place(path, hit.line)}:{_coloured(hit)}"
+        end = click.style(f" … to line {hit.end_line}", dim=True) if hit.end_line else ""
+        lines[hit.line] = f"{place(path, hit.line)}:{_coloured(hit)}{end}"
     return lines
 
 

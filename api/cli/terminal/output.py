@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -117,24 +117,32 @@ def hit(tool: Tool, found: TreeHit, context: int, query: str, *, is_calibrated: 
     # lines of a document's text are known to nobody who reads it
     where = place(path, found.start_line) if found.page is None else place(path, found.page, " p. ")
     click.echo(f"{where}: {about}".rstrip())
-    before = [line for piece in found.before or [] for line in piece.chunk_text.splitlines()]
-    after = [line for piece in found.after or [] for line in piece.chunk_text.splitlines()]
-    for line in before[-context:] if context else []:
-        _text(line, dim=True)
-    lines = found.chunk_text.strip("\n").splitlines()
-    for line in lines if context else best_lines(lines, query):
-        _text(line)
-    for line in after[:context]:
-        _text(line, dim=True)
+    for line, is_best in shown_lines(found, query, context):
+        _text(line, dim=not is_best)
     if found.raptor_summary_preview:
         _text(f"found through the summary: {' '.join(found.raptor_summary_preview.split())}", dim=True)
 
 
-def best_lines(lines: Sequence[str], query: str) -> list[str]:
-    """The `SHOWN_LINES` that hold most words of a query, rare ones first, below the line before them.
+def shown_lines(found: TreeHit, query: str, context: int) -> list[tuple[str, bool]]:
+    """The lines of a hit that are printed, each with whether it is one of the best, and not context.
 
-    "…" stands for lines left out before them.
+    Context may be of the neighbouring chunks. "…" stands for lines of the hit that are left out before them.
     """
+    lines = found.chunk_text.rstrip("\n").splitlines() or [""]
+    best = best_lines(lines, query)
+    numbered = dict(enumerate(lines, found.start_line))
+    for piece in (*(found.before or ()), *(found.after or ())):
+        for number, line in enumerate(piece.chunk_text.splitlines(), piece.start_line):
+            numbered.setdefault(number, line)
+    first, last = found.start_line + best.start, found.start_line + best.stop - 1
+    wanted = range(max(min(numbered), first - context), min(max(numbered), last + context) + 1)
+    cut = [("…", True)] * (wanted.start > found.start_line)
+    # lines between two chunks are blank
+    return cut + [(numbered.get(number, ""), first <= number <= last) for number in wanted]
+
+
+def best_lines(lines: Sequence[str], query: str) -> range:
+    """Where the `SHOWN_LINES` are that hold most words of a query, rare ones first, below the line before them."""
     words = set(_WORD.findall(query.casefold()))
     found = [words & set(_WORD.findall(line.casefold())) for line in lines]
     counts = Counter(word for each in found for word in each)
@@ -150,7 +158,7 @@ def best_lines(lines: Sequence[str], query: str) -> list[str]:
         return weight(set().union(*found[window])), is_led, -first
 
     first = max(range(len(lines) - SHOWN_LINES + 1), key=worth) if len(lines) > SHOWN_LINES else 0
-    return [*["…"][: first > 0], *lines[first : first + SHOWN_LINES]]
+    return range(first, min(len(lines), first + SHOWN_LINES))
 
 
 def _text(line: str, *, dim: bool = False) -> None:
@@ -164,6 +172,13 @@ def definition(tool: Tool, found: Symbol) -> None:
     is_said = found.kind in found.signature.split(found.name)[0].split()
     kind = "" if is_said else f"{click.style(found.kind, fg='cyan')} "
     click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind}{clean(found.signature)}")
+
+
+def outlined(tool: Tool, found: Symbol) -> None:
+    """Print a definition of an outline, indented by its depth."""
+    depth = len(found.scope.split("/")) if found.scope else 0
+    said = f"{'  ' * depth}{clean(found.signature or found.name)}"
+    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {said}")
 
 
 def not_defined(name: str, path: str) -> str:
@@ -232,27 +247,31 @@ def tool_line(tool: Tool) -> None:
 
 def estimate(found: Estimate) -> None:
     """Print what indexing would read, skip and cost."""
-    tokens, requests = found.tokens, found.requests
-    click.echo(f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e6:.1f} MB")
-    click.echo(
-        f"{amount(round(tokens.expected), 'token')} ({tokens.low:,.0f} to {tokens.high:,.0f}) in "
-        f"{amount(round(requests.expected), 'request')}"
-    )
-    cost = (
-        "unknown"
-        if found.cost is None
-        else f"${found.cost.expected:.4f} (${found.cost.low:.4f} to ${found.cost.high:.4f})"
-    )
-    click.echo(f"Cost with {clean(found.model)}: {cost}")
-    for granularity, cut in found.by_granularity.items():
-        chunks, megabytes = amount(round(cut.chunks.expected), "chunk"), cut.vector_bytes.expected / 1e6
-        click.echo(f"    with granularity {granularity}: {chunks}, {megabytes:.1f} MB of vectors")
+    unchanged = f", {found.unchanged_files:,} of them indexed already" if found.unchanged_files else ""
+    click.echo(f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e6:.1f} MB{unchanged}")
+    if found.tokens.high:
+        _cost(found)
+    else:
+        click.echo("Nothing is to be embedded, so it costs nothing.")
     for rule, count in found.ignored.items():
         click.echo(f"    left out: {clean(excluded(rule, count))}")
     for reason, count in found.skipped.items():
         click.echo(f"    {count} left out: {clean(reason)}")
     for text in found.notes:
         note(text)
+
+
+def _cost(found: Estimate) -> None:
+    tokens, cost = found.tokens, found.cost
+    requests = amount(round(found.requests.expected), "request")
+    click.echo(f"{amount(round(tokens.expected), 'token')} ({tokens.low:,.0f} to {tokens.high:,.0f}) in {requests}")
+    price = "unknown"
+    if cost is not None:
+        price = f"${cost.expected:.4f} (${cost.low:.4f} to ${cost.high:.4f})" if cost.high else "free"
+    click.echo(f"Cost with {clean(found.model)}: {price}")
+    for granularity, cut in found.by_granularity.items():
+        chunks, megabytes = amount(round(cut.chunks.expected), "chunk"), cut.vector_bytes.expected / 1e6
+        click.echo(f"    with granularity {granularity}: {chunks}, {megabytes:.1f} MB of vectors")
 
 
 def tree(state: RaptorStatus) -> None:
@@ -289,14 +308,14 @@ def model(found: ModelInfo) -> None:
     click.echo(clean("  ".join(parts)))
 
 
-def status(tool: Tool, now: Status) -> None:
-    """Print a tool's state with its counts."""
+def status(tool: Tool, now: Status, told: Container[str] = ()) -> None:
+    """Print a tool's state with its counts, and its error and warning unless they were told before."""
     state = click.style(now.status, fg=COLOURS.get(now.status, "yellow"))
     share = "" if now.ended or now.progress is None else f" {now.progress:.0%}"
     said = ", ".join(filter(None, (f"{state}{share}", counts(now))))
     click.echo(f"{place(root_of(tool) or tool.name, None)}: {said}  {tool.tool_id}")
     for text in (now.error, now.warning):
-        if text:
+        if text and text not in told:
             click.echo(f"    {clean(in_flags(text))}")
 
 
@@ -311,7 +330,7 @@ def counts(now: Status) -> str:
     """The counts of a status in words, "" if it has none. Embedded are those chunks that the newest run paid for."""
     if now.total_chunks is None or now.indexed_files is None:
         return ""
-    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} newly embedded)"
+    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks:,} newly embedded)"
     searchable = max(now.searchable_files or 0, now.indexed_files)
     files = amount(searchable, "file")
     if searchable > now.indexed_files:

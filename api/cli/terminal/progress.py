@@ -32,10 +32,11 @@ WIDTH = 10
 class ProgressLine:
     """One line that is drawn again with each status."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, told: set[str] | None = None) -> None:
         self._name, self._began = clean(name), time.monotonic()
+        #: Warnings that were printed.
+        self._told = set[str]() if told is None else told
         self._first: int | None = None
-        self._warned: str | None = None
         #: The first run that was seen.
         self.task_id: str | None = None
         self._is_drawn = sys.stderr.isatty()
@@ -43,8 +44,8 @@ class ProgressLine:
     def __call__(self, now: Status) -> None:
         """Draw a status. Without a terminal only warnings are printed, each once."""
         self.task_id = self.task_id or now.task_id
-        if now.warning and now.warning != self._warned:
-            self._warned = now.warning
+        if now.warning and now.warning not in self._told:
+            self._told.add(now.warning)
             self.clear()
             note(now.warning)
         if self._is_drawn:
@@ -142,7 +143,7 @@ def wait(service: Connection, tool: Tool, until: Until = "ready") -> Status:
     """Wait until a tool is indexed, or found by words. Raises `VerbFailed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
-    bar = ProgressLine(tool.name)
+    bar = ProgressLine(tool.name, service.told)
     try:
         now = service.foldex.tools.wait(tool.tool_id, until=until, on_progress=bar)
         return _wait_for_switch(service, tool, _find_run(service, tool, now, bar.task_id), bar)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.cli.verbs.agents import mcp
 from api.cli.verbs.ask import search
-from api.cli.verbs.find import estimate, grep, index, symbols
+from api.cli.verbs.find import estimate, grep, index, outline, symbols
 from api.cli.verbs.follow import callees, callers, impact
 from api.cli.verbs.manage import cancel, delete, files, models, reindex, retry, status, tools
 from api.cli.verbs.stack import completion, doctor, down, logs, open_page
@@ -16,6 +16,7 @@ VERBS = (
     search,
     grep,
     symbols,
+    outline,
     callers,
     callees,
     impact,

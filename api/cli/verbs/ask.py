@@ -20,7 +20,7 @@ from api.cli.service.tool_lookup import TOOLS
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import duration
-from api.cli.verbs.find import context_option
+from api.cli.verbs.find import MAX_CONTEXT
 from api.cli.verbs.where import metadata_filter, where_option
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ LATER = {MEANING_FOLLOWS, "not_indexed_yet"}
 LATER_SECONDS = 15.0
 #: Maximum files of a folder that is compared with its index before it answers, which takes a tenth of a second.
 COMPARED_FILES = 2_000
+#: Maximum neighbouring chunks on each side of a hit, as many as the service gives.
+MAX_NEAR = 10
 #: Default search mode.
 DEFAULT_MODE = "hybrid"
 
@@ -74,7 +76,14 @@ class PlacedAnswer(NamedTuple):
 @click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 @click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
 @where_option
-@context_option
+@click.option(
+    "-C",
+    "--context",
+    type=click.IntRange(0, MAX_CONTEXT),
+    default=0,
+    show_default=True,
+    help="Lines around the best ones of each hit.",
+)
 @click.option(
     "--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too; default: no."
 )
@@ -106,7 +115,9 @@ def search(
     body: Json = {"query": query, "top_k": top_k}
     body |= {"mode": mode} if mode else {}
     body |= {"tree": tree} if tree else {}
-    body |= {"before": 1, "after": 1} if context else {}
+    # a chunk may be of one line
+    near = min(context, MAX_NEAR)
+    body |= {"before": near, "after": near} if near else {}
     consents = ask_for(paths or (".",), is_sure=yes)
     places: dict[tuple[str, str], FolderPart] = {}
     answers: list[PlacedAnswer] = []

@@ -32,6 +32,12 @@ MAX_CONTEXT = 50
 MAX_HITS = 10_000
 DEFAULT_HITS = 1000
 
+#: The kinds of definitions.
+SYMBOL_KINDS = (
+    "class", "interface", "struct", "enum", "trait", "impl", "module", "type", "function", "method", "property",
+    "macro", "constant", "variable",
+)  # fmt: skip
+
 searched_path = click.argument("path", default=".", shell_complete=complete_places)
 config_option = click.option(
     "--config",
@@ -76,7 +82,7 @@ def index(
     with connect(invocation, start_if=_check(path)) as service, going_on(path):
         tool = start_indexing(service, path, name, config, is_sure=yes)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
-        output.print_json(now) if invocation.as_json else output.status(tool, now)
+        output.print_json(now) if invocation.as_json else output.status(tool, now, service.told)
     return FOUND
 
 
@@ -124,6 +130,7 @@ def _has_upper_case(pattern: str) -> bool:
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
 @click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
 @click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
+@click.option("-U", "--multiline", is_flag=True, help="Let a match span lines; its first line is printed.")
 @click.option("-o", "--only-matching", is_flag=True, help="Print only what matches; with -c, count it.")
 @click.option(
     "-m", "--max-count", metavar="N", type=click.IntRange(1, MAX_HITS), help="Maximum hits of a file; default: all."
@@ -177,6 +184,7 @@ def grep(
     smart_case: bool,
     word: bool,
     listed: str | None,
+    multiline: bool,
     only_matching: bool,
     max_count: int | None,
     limit: int | None,
@@ -201,6 +209,7 @@ def grep(
     shape = shape_of(listed, only_matching=only_matching)
     ignore_case |= smart_case and not _has_upper_case(pattern)
     body: Json = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, "word": word}
+    body |= {"multiline": True} if multiline else {}
     body["head_limit"] = limit or (DEFAULT_HITS if shape in {"lines", "parts"} else MAX_HITS)
     around = {"before": context if before is None else before, "after": context if after is None else after}
     optional: Json = {
@@ -275,7 +284,12 @@ def _grep(service: Connection, found: FolderPart, body: Json) -> GrepAnswer:
 @searched_path
 @where_option
 @click.option("--prefix", help="Definitions whose names begin so, instead of NAME.")
-@click.option("--kind", help="Only this kind, such as function or class.")
+@click.option(
+    "--kind",
+    type=click.Choice(SYMBOL_KINDS),
+    metavar="KIND",
+    help="Only this kind, such as function or class.",
+)
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
 @yes
 def symbols(
@@ -320,6 +334,40 @@ def symbols(
                 output.definition(tool, symbol)
             if name is not None and not found:
                 output.note(output.not_defined(name, path))
+        return FOUND if found else NOTHING
+
+
+@verb("foldex outline api/main.py", "foldex outline src --where team=red --json")
+@searched_path
+@where_option
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
+@yes
+def outline(invocation: Invocation, path: str, where: tuple[str, ...], limit: int, yes: bool) -> int:
+    """List the definitions of a file, or of the files below a folder, by line.
+
+    PATH is as for symbols.
+    """
+    consent = IndexingConsent(path, is_sure=yes)
+    with connect(invocation, start_if=consent.before_start) as service:
+        every = (
+            (place.tool, symbol)
+            for place in find_places(service, path, consent)
+            for symbol in service.foldex.tools.outline(
+                place.tool.tool_id,
+                path=place.below or None,
+                metadata=metadata_filter(where, place.tool) if where else None,
+                page_size=1000,
+            )
+        )
+        found = list(islice(every, limit))
+        if next(every, None) is not None:
+            output.note("There are more definitions; name a folder below, or raise --limit.")
+        if invocation.as_json:
+            output.print_items([symbol for _, symbol in found])
+        for tool, symbol in () if invocation.as_json else found:
+            output.outlined(tool, symbol)
+        if not found:
+            output.note(f"No definition is {output.below(path)}: it has no code, or code that is cut at lines.")
         return FOUND if found else NOTHING
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: What a list of tools that is empty means.
 NO_TOOL = "There is no tool yet; `foldex index FOLDER` makes one."
 
+#: The statuses of files.
+FILE_STATUSES = ("pending", "indexing", "indexed", "skipped", "failed", "removed")
+
 tool_argument = click.argument("tool", shell_complete=complete_places)
 wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it has ended.")
 
@@ -71,7 +74,7 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     if invocation.as_json:
         output.print_json(found[0][1]) if tool is not None else output.print_items(state for _, state in found)
     for each, state in () if invocation.as_json else found:
-        output.status(each, state)
+        output.status(each, state, service.told)
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
@@ -86,7 +89,7 @@ def _covering(service: Connection, word: str) -> Tool:
 @click.argument("tool", default=".", shell_complete=complete_places)
 @click.option("--failed", "status", flag_value="failed", help="Only files that failed.")
 @click.option("--skipped", "status", flag_value="skipped", help="Only files that were skipped.")
-@click.option("--status", help="Only files with this status, such as pending.")
+@click.option("--status", type=click.Choice(FILE_STATUSES), help="Only files with this status.")
 @click.option("-q", "text", metavar="TEXT", help="Only files with TEXT in their path.")
 def files(invocation: Invocation, tool: str, status: str | None, text: str | None) -> int:
     """List the files of TOOL with their outcome, reason and remedy.
@@ -171,7 +174,7 @@ def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | 
     if service.invocation.as_json:
         output.print_items(state for _, state in found)
     for tool, state in () if service.invocation.as_json else found:
-        output.status(tool, state)
+        output.status(tool, state, service.told)
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
@@ -211,7 +214,7 @@ def _show(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> 
     if service.invocation.as_json:
         output.print_json(now)
     else:
-        output.status(tool, now)
+        output.status(tool, now, service.told)
     return FOUND
 
 
