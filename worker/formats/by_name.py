@@ -11,7 +11,7 @@ LANGUAGES = {
     "bash": "sh bash zsh ksh",
     "c": "c h",
     "clojure": "clj cljs cljc edn",
-    "cpp": "cc cpp cxx hh hpp hxx ipp",
+    "cpp": "cc cpp cxx hh hpp hxx ipp inl tpp ino cu cuh",
     "csharp": "cs csx",
     "css": "css scss sass less",
     "dart": "dart",

@@ -295,7 +295,7 @@ FORMATS = (
     ),
     Format(
         "doc",
-        "doc",
+        "doc dot",
         "worker.parse.office.doc:read",
         stream="WordDocument",
         version=7,
@@ -306,7 +306,7 @@ FORMATS = (
     ),
     Format(
         "pptx",
-        "pptx pptm ppsx ppsm potx potm",
+        "pptx pptm ppsx ppsm potx potm ppt pps",
         "worker.parse.office.pptx:read",
         version=7,
         mime=f"{_OFFICE_XML}.presentationml.presentation",

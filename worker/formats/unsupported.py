@@ -12,7 +12,6 @@ from worker.formats.registry import Signature
 #: Extensions that hold no text or are not supported, by the advice for the file's owner.
 UNSUPPORTED = {
     "This spreadsheet format is not supported; save the file as .xlsx or .csv.": "numbers",
-    "This presentation format is not supported; save the file as .pptx or .pdf.": "ppt pps",
     "This document format is not supported; save the file as .docx, .pdf or .odt.": (
         "pages wpd wps hwp hwpx sxw lwp one onepkg onetoc2 xps oxps pub"
     ),

@@ -19,10 +19,15 @@ _RARER = (
     *("cp737", "cp857", "cp862", "cp775", "koi8-r", "koi8-u", "euc_jis_2004"),
 )
 _ENCODINGS = (*_USUAL, *_RARER)
+_JAPANESE = {"cp932", "euc_jis_2004"}
 #: Python's names of encodings that the detector names as smaller ones.
 _WIDER_ENCODINGS = {"Big5": "big5hkscs", "EUC-JP": "euc_jis_2004", "EUC-KR": "cp949"}
 #: Odd signs that are counted in an encoding. Each halves its likelihood.
 _MAX_ODDITIES = 10
+#: The signs of which names in an encoding have few others: what was added to it later is rare.
+_COMMON_SIGNS = {"gb18030": "gb2312", "cp949": "euc_kr"}
+#: Confidence in an encoding of Japanese if all signs are kana, which no other text looks like in it.
+_OF_KANA, _KANA = 0.1, re.compile("[\u3041-\u30fc]")
 #: Confidence in an encoding that the detector leaves out, as it does with few letters.
 _LEAST_CONFIDENCE = 0.0005
 #: The first letter of an alphabet that is not Latin.
@@ -41,7 +46,9 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     confidence = {_codec(each["encoding"]): each["confidence"] for each in found if each["encoding"]}
     fitting = [encoding for encoding in _ENCODINGS if all(_fits(name, encoding) for name in names)]
     likelihood = {
-        encoding: (confidence.get(codecs.lookup(encoding).name, 0.0) + _LEAST_CONFIDENCE)
+        encoding: (
+            max(confidence.get(codecs.lookup(encoding).name, 0.0), _of_kana(sample, encoding)) + _LEAST_CONFIDENCE
+        )
         * (_RARER_SHARE if encoding in _RARER else 1)
         / 2 ** min(_MAX_ODDITIES, _oddities(sample, encoding))
         for encoding in fitting
@@ -54,11 +61,22 @@ def _oddities(sample: bytes, encoding: str) -> int:
     """Foreign signs that are not letters, and letters in odd places. Brackets, dashes and dots are usual in names."""
     text = _USUAL_SIGNS.sub(" ", sample.decode(encoding, "replace"))
     neighbours = zip(f" {text}", text, f"{text[1:]} ", strict=False)
-    return sum(
+    odd = sum(
         not sign.isascii()
-        and (not sign.isalnum() or is_odd(before, sign, after)) + _is_within_latin(before, sign, after)
+        and (not sign.isalnum() or is_odd(before, sign, after) or (sign == "ς" and after.isalpha()))
+        + _is_within_latin(before, sign, after)
         for before, sign, after in neighbours
     )
+    common = _COMMON_SIGNS.get(encoding)
+    return odd + (len(text) - len(text.encode(common, "ignore").decode(common)) if common else 0)
+
+
+def _of_kana(sample: bytes, encoding: str) -> float:
+    """The confidence that a text in Japanese has by its kana."""
+    if encoding not in _JAPANESE:
+        return 0.0
+    text = sample.decode(encoding, "replace")
+    return _OF_KANA * len(_KANA.findall(text)) / max(1, sum(not sign.isascii() for sign in text))
 
 
 def _is_within_latin(before: str, sign: str, after: str) -> bool:

@@ -1,5 +1,7 @@
 """Reduces conditions of C's preprocessor to one branch where a parser would lose its way.
 
+The declarations of parameters between a function's head and its body, as before C89, are left out, too.
+
 A parser reads all branches of a condition. If each opens a block that is closed behind it, or is a part of a statement,
 the function around it is lost. Conditions whose branches are whole statements stay as they are.
 """
@@ -19,6 +21,10 @@ _UNCOUNTED = re.compile(
     rb'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|^[ \t]*#[^\n]*', re.MULTILINE
 )
 _ENDS = (b";", b"}", b":")
+#: Declarations of parameters behind a function's head.
+_OLD_STYLE = re.compile(
+    rb"(?<=\))[ \t]*\r?\n(?P<declared>(?:[ \t]*[A-Za-z_][\w \t*,\[\]]{1,200};[^\n;{}]{0,200}\n){1,30})(?=[ \t]*\{)"
+)
 #: Most levels of conditions. Deeper ones stay as they are.
 _MAX_DEPTH = 200
 
@@ -55,7 +61,7 @@ def excluded(data: bytes) -> list[Span]:
                 spans += _of(data, open_.pop())
     # a condition without an end
     spans += [line for condition in open_ for line in condition.lines]
-    return spans
+    return [*spans, *(match.span("declared") for match in _OLD_STYLE.finditer(data))]
 
 
 def _of(data: bytes, condition: _Condition) -> list[Span]:

@@ -24,6 +24,7 @@ def mend(message: Message, policy: Policy) -> str:
     for part in message.walk():
         is_cut = is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects)
         payload = part.get_payload()
+        is_cut = _mend_base64(part, payload) or is_cut
         if part.get_content_maintype() != "multipart" or not isinstance(payload, str) or not payload.strip():
             continue
         if divided < _MAX_DIVIDED:
@@ -31,6 +32,18 @@ def mend(message: Message, policy: Policy) -> str:
             part.set_payload([_divided(part, payload, policy)])
     lost = [*(["the boundary of its parts"] if divided else []), *(["its end"] if is_cut else [])]
     return " and ".join(lost)
+
+
+def _mend_base64(part: Message, payload: object) -> bool:
+    """Drop the last character of a text in base64 that is one too long, as of a cut message; the library drops all."""
+    is_text = isinstance(payload, str) and part.get_content_maintype() == "text"
+    if not is_text or str(part.get("Content-Transfer-Encoding", "")).strip().lower() != "base64":
+        return False
+    encoded = "".join(str(payload).split())
+    if len(encoded.rstrip("=")) % 4 != 1:
+        return False
+    part.set_payload(encoded.rstrip("=")[:-1])
+    return True
 
 
 def _divided(part: Message, payload: str, policy: Policy) -> Message:

@@ -1,6 +1,7 @@
 """Shows the values of cells as spreadsheets do, by their number formats (ECMA-376, part 1, 18.8.31).
 
-Only what shows more than digits is written: percentages, amounts, dates, units. Names of months and days are English.
+Only what shows more than digits is written: percentages, amounts, dates, units. Names of months and days are those of
+the language that a format states, if it is one of a few.
 """
 
 from __future__ import annotations
@@ -30,13 +31,50 @@ _PART = re.compile(
 )
 _CURRENCY = re.compile(r"\$(?P<sign>[^-]*)(?:-(?:(?P<locale>[0-9A-Fa-f]{1,8})|(?P<name>[A-Za-z][\w-]{1,20})))?")
 _ELAPSED = re.compile(r"[hH]+|[mM]+|[sS]+")
-#: The part of a locale's number that tells the language, and that of English.
-_LANGUAGE, _ENGLISH = 0x3FF, 0x9
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
-    "December",
-)
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: The part of a locale's number that tells the language.
+_LANGUAGE = 0x3FF
+#: Languages by the part of a locale's number, with the names of months and days, and shorter ones that are not just the
+#: first letters.
+_LANGUAGES = {
+    0x6: "da", 0x7: "de", 0x9: "en", 0xA: "es", 0xC: "fr", 0x10: "it", 0x13: "nl", 0x14: "nb", 0x16: "pt", 0x1D: "sv",
+}  # fmt: skip # a table
+_MONTHS = {
+    language: names.split()
+    for language, names in {
+        "da": "januar februar marts april maj juni juli august september oktober november december",
+        "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        "en": "January February March April May June July August September October November December",
+        "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+        "nb": "januar februar mars april mai juni juli august september oktober november desember",
+        "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+        "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "sv": "januari februari mars april maj juni juli augusti september oktober november december",
+    }.items()
+}
+_DAYS = {
+    language: names.split()
+    for language, names in {
+        "da": "mandag tirsdag onsdag torsdag fredag lørdag søndag",
+        "de": "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
+        "en": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+        "es": "lunes martes miércoles jueves viernes sábado domingo",
+        "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
+        "it": "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+        "nb": "mandag tirsdag onsdag torsdag fredag lørdag søndag",
+        "nl": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+        "pt": "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
+        "sv": "måndag tisdag onsdag torsdag fredag lördag söndag",
+    }.items()
+}
+_SHORT = {
+    "März": "Mrz", "maart": "mrt", "janvier": "janv.", "février": "févr.", "mars": "mars", "avril": "avr.",
+    "juin": "juin", "juillet": "juil.", "août": "août", "septembre": "sept.", "octobre": "oct.", "novembre": "nov.",
+    "décembre": "déc.",
+}  # fmt: skip # a table
+#: Letters of the shorter names of days that are not three.
+_SHORT_DAYS = {"de": 2, "nl": 2}
 #: A number without signs of its own, and without zeros in front.
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)?(?:\.\d*)?")
 #: A zero in front of an hour, a day or a month, which a format may leave out.
@@ -47,7 +85,11 @@ _NOON = 12
 #: Numbers that a section is for.
 _CONDITION = re.compile(r"(?P<sign><=|>=|<|>|=)(?P<bound>-?\d{1,15}(?:\.\d{1,15})?)")
 #: A number with a fraction of any denominator, or of a given one, and the digits of the largest denominator.
-_FRACTION = re.compile(r"(?P<whole>[#0]+(?: |\\ |\" \"))?[?#]{1,9}/(?P<bottom>[?#]{1,9}|[1-9]\d{0,4})")
+_FRACTION = re.compile(
+    r"(?P<whole>[#0]+(?: |\\ |\" \"))?[?#]{1,9}/(?P<bottom>[?#]{1,9}|[1-9]\d{0,4})"
+    r"(?P<unit>(?: |\\.|\"[^\"]{0,40}\"){0,4})"
+)
+_QUOTES = re.compile(r"\"|\\(?=.)")
 _MAX_BOTTOM = 3
 
 
@@ -66,6 +108,7 @@ class _Section:
     thousands: int
     is_grouped: bool
     condition: tuple[str, float] | None = None
+    language: str = "en"
 
     def holds(self, value: float) -> bool:
         """Whether the section is for a number."""
@@ -115,7 +158,8 @@ def _mixed(value: float, form: re.Match[str]) -> str:
     if share[0] == share[1]:
         whole, share = whole + 1, (0, share[1])
     shown = [*([str(whole)] if whole or not share[0] else []), *([f"{share[0]}/{share[1]}"] if share[0] else [])]
-    return f"{'-' if value < 0 else ''}{' '.join(shown)}"
+    unit = _QUOTES.sub("", form["unit"])
+    return f"{'-' if value < 0 else ''}{' '.join(shown)}{unit}".rstrip()
 
 
 @lru_cache(maxsize=512)
@@ -137,10 +181,11 @@ def _sections(code: str) -> tuple[_Section, ...] | None:
 def _section(found: Sequence[re.Match[str]]) -> _Section | None:
     parts, percents, thousands, is_grouped = list[_Part](), 0, 0, False
     condition: tuple[str, float] | None = None
+    language = "en"
     for part in found:
         if part["general"]:
-            return None
-        if part["exponent"]:
+            parts.append(_Part("general", ""))
+        elif part["exponent"]:
             parts.append(_Part("exponent", part["exponent"]))
         elif part["digits"]:
             run = part["digits"]
@@ -156,24 +201,34 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
             if inner is None:
                 return None
             parts.append(inner)
+            language = _language(part["bracket"]) or language
         else:
             text = part["quoted"] or part["escaped"] or part["sign"] or (" " if part["room"] else "")
             percents += part["sign"] == "%"
             if part["sign"] in ("/", "?") and any(each.kind == "digits" for each in parts):
                 return None  # a fraction
             parts.append(_Part("point" if part["sign"] == "." else "text", text))
-    return _Section(tuple(parts), percents, thousands, is_grouped, condition)
+    return _Section(tuple(parts), percents, thousands, is_grouped, condition, language)
 
 
 def _bracket(inner: str) -> _Part | None:
     """The currency, the elapsed time or nothing (a colour) that a bracket stands for; None for a condition."""
     if currency := _CURRENCY.fullmatch(inner):
-        name, language = currency["name"] or "en", int(currency["locale"] or "0", 16) & _LANGUAGE
-        is_english = language in (0, _ENGLISH) and name.startswith(("en", "x-"))
-        return _Part("text" if is_english else "foreign", currency["sign"])
+        return _Part("text", currency["sign"])
     if _ELAPSED.fullmatch(inner):
         return _Part("elapsed", inner[0].lower() * min(len(inner), 2))
     return None if inner[:1] in ("<", ">", "=") else _Part("text", "")
+
+
+def _language(inner: str) -> str:
+    """The language of a bracket's locale; empty if it has none, or that of the system."""
+    currency = _CURRENCY.fullmatch(inner)
+    if currency is None:
+        return ""
+    if currency["name"]:
+        return "" if currency["name"].startswith("x-") else currency["name"][:2].lower()
+    number = int(currency["locale"] or "0", 16) & _LANGUAGE
+    return _LANGUAGES.get(number, "?") if number else ""
 
 
 def _number(value: float, sections: Sequence[_Section]) -> str | None:
@@ -182,7 +237,11 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
         at = next((number for number, section in enumerate(sections) if section.holds(value)), 0)
     section = sections[at]
     kinds = [part.kind for part in section.parts]
-    if "date" in kinds or "elapsed" in kinds or "digits" not in kinds or kinds.count("point") > 1:
+    if "date" in kinds or "elapsed" in kinds or kinds.count("point") > 1:
+        return None
+    if "digits" not in kinds:
+        return _in_words(value, section, is_signed=at == 0)
+    if "general" in kinds:
         return None
     if "exponent" in kinds:
         return _scientific(value, section, kinds.index("exponent"))
@@ -199,6 +258,15 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
     )
     minus = "-" if value < 0 and at == 0 and any(digit in digits for digit in "123456789") else ""
     return " ".join(f"{minus}{before}{digits}{after}".split())
+
+
+def _in_words(value: float, section: _Section, *, is_signed: bool) -> str | None:
+    """A text with the number as it is, such as `5 pieces`, or one that stands for it, such as `yes`."""
+    number = repr(value if is_signed else abs(value)).removesuffix(".0")
+    words = "".join(part.text for part in section.parts)
+    if not any(map(str.isalpha, words)) or "@" in words:
+        return None
+    return " ".join("".join(number if part.kind == "general" else part.text for part in section.parts).split())
 
 
 def _scientific(value: float, section: _Section, at: int) -> str | None:
@@ -253,7 +321,7 @@ def _moment(value: Moment, section: _Section) -> str | None:
     """A date or a time as shown."""
     parts = section.parts
     names = any(part.kind == "date" and part.text[0] in "md" and len(part.text) > 2 for part in parts)  # noqa: PLR2004
-    if names and any(part.kind == "foreign" for part in parts):
+    if names and section.language not in _MONTHS:
         return None
     of_time = [at for at, part in enumerate(parts) if part.kind in ("date", "elapsed")]
     texts, half = [part.text for part in parts], any(part.text == "ampm" for part in parts if part.kind == "date")
@@ -262,7 +330,9 @@ def _moment(value: Moment, section: _Section) -> str | None:
         after = parts[of_time[number + 1]].text[0] if number + 1 < len(of_time) else ""
         is_minute = parts[at].text in ("m", "mm") and (before == "h" or after == "s")
         shown = (
-            _elapsed(value, parts[at]) if parts[at].kind == "elapsed" else _part(value, parts[at].text, is_minute, half)
+            _elapsed(value, parts[at])
+            if parts[at].kind == "elapsed"
+            else _part(value, parts[at].text, is_minute, half, section.language)
         )
         if shown is None:
             return None
@@ -274,7 +344,7 @@ def _moment(value: Moment, section: _Section) -> str | None:
     return shown if any(map(str.isdigit, shown)) else None
 
 
-def _part(value: Moment, letters: str, is_minute: bool, half: bool) -> str | None:
+def _part(value: Moment, letters: str, is_minute: bool, half: bool, language: str) -> str | None:
     """A part of a date or time as its letters ask for it; None if the value has none."""
     day = value if isinstance(value, date) else None
     clock = _clock(value)
@@ -292,8 +362,15 @@ def _part(value: Moment, letters: str, is_minute: bool, half: bool) -> str | Non
     number, names = (day.month, _MONTHS) if kind == "m" else (day.day, _DAYS)
     if length <= 2:  # noqa: PLR2004
         return str(number).rjust(length, "0")
-    name = names[day.month - 1 if kind == "m" else day.weekday()]
-    return name[:3] if length == 3 else name[:1] if length == 5 else name  # noqa: PLR2004
+    return _name(names[language][day.month - 1 if kind == "m" else day.weekday()], kind, length, language)
+
+
+def _name(name: str, kind: str, length: int, language: str) -> str:
+    """The name of a month or a day, of as many letters as its format has."""
+    if length == 3:  # noqa: PLR2004
+        of_month = _SHORT.get(name) if kind == "m" and language in ("de", "fr", "nl") else None
+        return of_month or name[: 3 if kind == "m" else _SHORT_DAYS.get(language, 3)]
+    return name[:1] if length == 5 else name  # noqa: PLR2004
 
 
 def _clock(value: Moment) -> time:

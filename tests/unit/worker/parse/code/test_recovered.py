@@ -100,6 +100,13 @@ CONDITIONS = {
         ),
         ["run", "main"],
     ),
+    "parameters declared behind the head": (
+        (
+            "static char *\nfind(name, len)\n    register char *name; /* of it */\n    int len;\n{\n  return name;\n}\n"
+            f"{MAIN}"
+        ),
+        ["find", "main"],
+    ),
     "never": (f"#if 0\nint broken( {{\n#endif\n{MAIN}", ["main"]),
     "never, or else": ("#if 0\nint main( {\n#else\nint main(void) {\n#endif\n  return 0;\n}\n", ["main"]),
     "else if": (
@@ -126,7 +133,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-@pytest.mark.parametrize("ending", ["c", "cpp", "h"])
+@pytest.mark.parametrize("ending", ["c", "cpp", "h", "cu"])
 def test_unbalanced_conditions_lose_no_function(name: str, ending: str) -> None:
     text, expected = CONDITIONS[name]
     for ends in ("\n", "\r\n"):
@@ -154,6 +161,8 @@ def test_hostile_components_and_conditions_take_linear_time() -> None:
         b'#if A\n"\n',
         b"# ",
         b"#if 0\n{\n#else\n",
+        b")\n",
+        b"a;\n",
     ):
         conditions.excluded(line * 60_000)
         conditions.excluded(line * 150 + b"#endif\n" * 150)

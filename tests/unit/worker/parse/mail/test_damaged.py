@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 
 import pytest
@@ -61,6 +62,16 @@ def test_an_encoded_body_without_parts_is_decoded() -> None:
     head = f"{HEAD}Content-Type: multipart/mixed\nContent-Transfer-Encoding: "
     assert read(f"{head}quoted-printable\n\nGr=C3=BC=C3=9Fe\n")[0] == "Grüße"
     assert read(f"{head}base64\n\nR3LDvMOfZQ==\n")[0] == "Grüße"
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_a_text_in_base64_keeps_what_is_before_the_cut(cut: int) -> None:
+    encoded = base64.encodebytes(b"The third plank is loose, and nobody mends it. " * 9).decode().rstrip()
+    shown, note = read(
+        f"{HEAD}Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\n{encoded[: -cut or None]}"
+    )
+    assert "and nobody mends" in shown
+    assert bool(note) == (len("".join(encoded[: -cut or None].split())) % 4 == 1)
 
 
 def test_parts_within_parts_without_their_boundary_are_read() -> None:
