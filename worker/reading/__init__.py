@@ -1,7 +1,7 @@
-"""How a text is read: without the escapes, accents and bytes in which its file writes it.
+"""The readable form of a text, without its file's escapes, combining accents and encoded bytes.
 
-What is read is embedded, counted in tokens, and found by its words. What is written is stored and shown. The read form
-is computed from the written one alone, in linear time, so nothing stores it.
+The readable form is embedded, counted in tokens, and searched by words. The written form is stored and shown. The
+readable form is computed from the written one alone, in linear time, so nothing stores it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Way:
-    """How texts of a format are read.
+    """The rules for reading texts of a format.
 
-    `edits` replace what is written by what is embedded. `full` edits also replace what only words and a grep read: it
-    is more where few texts should be embedded again. `twins` are words of the other reading of what is ambiguous: a
-    Windows path, or a line break before a word. A text that `may` not be read otherwise is not, and no part of it is.
-    Each text with full edits or twins has a sign of `coded`, and what the sign's pattern matches. In the syntax of
-    ripgrep, each text with an edit matches `mark`, and `unit` matches what is written for a character. A line with
-    `anything` may have any words.
+    `edits` replace written text for embedding. `full` edits also replace text that only words and a grep read; they are
+    separate where few texts should be embedded again. `twins` are words of the other reading of ambiguous text: a
+    Windows path, or a line break before a word. If `may` rejects a text, neither it nor a part of it has edits. Each
+    text with full edits or twins contains a sign of `coded` and matches the sign's pattern. In the syntax of ripgrep,
+    each text with an edit matches `mark`, and `unit` matches the written form of a character. A line with `anything`
+    may have any words.
     """
 
     edits: Callable[[str], Iterable[Edit]]
@@ -45,12 +45,12 @@ class Way:
     anything: str = ""
 
     def may_have_words(self, text: str) -> bool:
-        """Whether a text, or a part of it, may have full edits or twins. Patterns that begin with a sign are fast."""
+        """Return whether a text, or a part of it, may have full edits or twins. Patterns with a first sign are fast."""
         return any(sign in text and pattern.search(text) for sign, pattern in self.coded.items())
 
 
 def way_of(type_: str | None) -> Way | None:
-    """The way in which texts of a type are read; None if they are written as they are read."""
+    """Return the reading rules for texts of a type; None if these are already readable."""
     format_ = BY_TYPE.get(type_ or "")
     return _imported(format_.reading) if format_ is not None and format_.reading else None
 
@@ -62,17 +62,17 @@ def _imported(reference: str) -> Way:
 
 
 def embedded(type_: str | None, text: str) -> str:
-    """A text as it is embedded: the text itself where nothing is read otherwise."""
+    """Return the text to embed: the text itself if nothing needs an edit."""
     return applied(text, _edits(type_, text)) if may_differ(type_, text) else text
 
 
 def as_read(type_: str | None, text: str) -> str | None:
-    """A text as it is embedded; None if that is as it is written."""
+    """Return the text to embed; None if it equals the written text."""
     return None if (read := embedded(type_, text)) == text else read
 
 
 def read_form(type_: str | None, text: str) -> ReadForm:
-    """How a text and its parts are read. Parts are not searched for what the whole text lacks."""
+    """Return the read form of a text and its parts. Parts are searched only for edits that the whole text may have."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
     may_differ, may_have_words = way is not None and way.may(text), way is not None and way.may_have_words(text)
     found = _edits(type_, text) if has_blobs or may_differ else ()
@@ -87,22 +87,22 @@ def read_form(type_: str | None, text: str) -> ReadForm:
 
 
 def _part_as_read(way: Way, part: str) -> str | None:
-    """A part of a text without blobs, as `as_read`."""
+    """Read a part of a text without blobs, as `as_read`."""
     read = applied(part, way.edits(part)) if way.may(part) else part
     return None if read == part else read
 
 
 def _words_of_part(way: Way, part: str) -> str:
-    """The words of a part of a text without blobs, as `words`."""
+    """Return the words of a part of a text without blobs, as `words`."""
     return _words(way, part, ()) if way.may_have_words(part) else part
 
 
 def as_written(_part: str) -> None:
-    """Return None for each part: the whole text is read as it is written."""
+    """Return None for each part, because the whole text is already readable."""
 
 
 def words(type_: str | None, text: str) -> str:
-    """A text as its words are found, with the words of the other reading of what is ambiguous at its end."""
+    """Return the text for word search, followed by the words of the other reading of ambiguous text."""
     way = way_of(type_)
     if way is None or not way.may_have_words(text):
         return applied(text, found) if (found := blobs(text)) else text
@@ -116,7 +116,7 @@ def _words(way: Way, text: str, found: Iterable[Edit]) -> str:
 
 
 def full(type_: str | None, text: str) -> Iterator[Edit]:
-    """The edits that a grep applies: those of the format, without blobs, and the removal of invisible characters."""
+    """Return the edits for a grep: the format's edits, without blobs, and the removal of invisible characters."""
     way = way_of(type_)
     found = iter(way.full(text)) if way else iter(())
     if text.isascii():
@@ -136,7 +136,7 @@ def _edits(type_: str | None, text: str) -> Sequence[Edit]:
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
-    """A text with what its edits say."""
+    """Apply edits to a text."""
     parts: list[str] = []
     done = 0
     for start, end, replacement in edits:
@@ -147,7 +147,7 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where edits begin and end, in the written text and in the read one."""
+    """The starts and ends of edits, in the written text and in the read one."""
 
     starts: Offsets
     ends: Offsets
@@ -156,7 +156,7 @@ class _Places:
 
 
 class ReadText:
-    """A text as it is read, and where its characters stand in the written text."""
+    """A text in its readable form, and the positions of its characters in the written text."""
 
     def __init__(self, written: str, edits: Sequence[Edit]) -> None:
         self.text = applied(written, edits)
@@ -166,7 +166,7 @@ class ReadText:
         self._places = _Places(starts, ends, ends + grown - lengths, ends + grown)
 
     def written_at(self, offsets: Offsets) -> Offsets:
-        """The places in the written text of offsets in the read one; those within an edit are at its start."""
+        """Return the positions in the written text of read offsets; offsets within an edit map to its start."""
         places = self._places
         edit = places.read_starts.searchsorted(offsets, side="right") - 1
         is_inside = offsets < places.read_ends[edit]
@@ -174,22 +174,22 @@ class ReadText:
         return np.asarray(np.where(edit < 0, offsets, after))
 
     def between(self, start: int, end: int) -> str:
-        """The read text between two places of the written one."""
+        """Return the read text between two positions of the written one."""
         first, last = self.read_at(np.array((start, end))).tolist()
         return self.text[first:last]
 
     def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
-        """These places of the written text; `where` they are the start of an edit, its end."""
+        """Return these positions of the written text; `where` they start an edit, return its end."""
         edit = self._places.starts.searchsorted(offsets, side="right") - 1
         return np.asarray(np.where(where & (self._places.starts[edit] == offsets), self._places.ends[edit], offsets))
 
     def is_inside(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Which places of the written text are within an edit."""
+        """Return a mask of the positions of the written text that are within an edit."""
         edit = self._places.starts.searchsorted(offsets) - 1
         return np.asarray((edit >= 0) & (offsets < self._places.ends[edit]))
 
     def read_at(self, offsets: Offsets) -> Offsets:
-        """The places in the read text of offsets in the written one; those within an edit are at its end."""
+        """Return the positions in the read text of written offsets; offsets within an edit map to its end."""
         places = self._places
         edit = places.starts.searchsorted(offsets, side="right") - 1
         after = places.read_ends[edit] + np.maximum(offsets - places.ends[edit], 0)
@@ -198,9 +198,9 @@ class ReadText:
 
 
 class ReadForm(NamedTuple):
-    """How a text is read: `whole` is None if that is as it is written.
+    """The readable form of a text: `whole` is None if the written text is already readable.
 
-    `part` reads a part on its own, as `as_read`, and `words` as its words are found.
+    `part` reads a separate part, as `as_read`, and `words` returns its text for word search.
     """
 
     whole: ReadText | None

@@ -1,7 +1,7 @@
-r"""Bytes that are written as text: base64 and hex. They are read as a short placeholder: `[base64, 400 kB, image/png]`.
+r"""Binary data written as base64 or hex. It is read as a short placeholder: `[base64, 400 kB, image/png]`.
 
-They are recognised by their shape: a long run of the characters of an encoding, or lines of equal length of them, that
-changes between capitals, small letters and digits as often as chance does. Words, hashes and names do not.
+Blobs are recognised by their shape: a long run of an encoding's characters, or lines of equal length. It changes
+between capitals, small letters and digits as often as random text. Words, hashes and names do not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worker.reading.edits import Edit, merged
 
 _Bytes = NDArray[np.uint8]
 
-#: Characters of the shortest run that is looked at: a line of a key has 64, one in a property list 52.
+#: Minimum characters of a run that is examined: a line of a key has 64, one in a property list 52.
 _LINE = 52
 #: Minimum characters of a blob: in several lines, in one run, and after `data:…;base64,`. Tokens of web services, such
 #: as JWTs, have runs of hundreds of characters, and people search for them.
@@ -27,13 +27,13 @@ _MIN_RUN = 512
 _MIN_URI = 100
 #: A longer run is a blob even in an address or a token.
 _MIN_IN_TOKEN = 4_096
-#: Lines of equal length that are not a list of tokens.
+#: Number of lines of equal length above which they are not a list of tokens.
 _MIN_LINES = 3
 #: Equal characters at the beginning of all lines of a list of names or tokens.
 _EQUAL_START = 4
-#: Digits of common hashes. A list of them has lines of equal length, too.
+#: Numbers of digits of common hashes. A list of hashes has lines of equal length, too.
 _HASH_DIGITS = frozenset({56, 64, 96, 128})
-#: Characters in front of a run in which its media type, or the beginning of an address, is searched for.
+#: Characters before a run that are searched for its media type, or the beginning of an address.
 _BEFORE = 200
 _TOKEN_BEFORE = 2_000
 
@@ -43,11 +43,11 @@ _LONG = b"\1" * _LINE
 _DATA_URI = re.compile(
     r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
 )
-#: What stands between two lines of a blob: their ends, written or escaped, quotes, signs of comments and joints.
+#: Separators between two lines of a blob: line ends, written or escaped, quotes, comment signs and joints.
 _BETWEEN = re.compile(
     r"(?:[\s\"'`+\\.#*>|()]|[bBrR](?=[\"'])|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}"
 )
-#: Characters between two lines at most.
+#: Maximum characters between two lines.
 _MAX_BETWEEN = 120
 _IS_BETWEEN = np.zeros(256, dtype=np.bool_)
 _IS_BETWEEN[list(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/nrt\x85\xa0")] = True
@@ -59,9 +59,9 @@ _PADDING = re.compile("=|%3D", re.IGNORECASE)
 _MIN_REST = 12
 _BEHIND_ADDRESS = re.compile(r"[\s\"'<>`]")
 
-#: Shares of kinds of characters, and of changes between them, of which random ones have more.
+#: Minimum shares of kinds of characters, and of changes between them; random text has more.
 _MIN_CHANGES = 0.38
-#: Share of small letters behind another one, of which words have more.
+#: Share of small letters after another one; words have more.
 _MAX_SMALL = 0.31
 _MIN_CASE = 0.08
 _MIN_DIGITS = 0.02
@@ -74,7 +74,7 @@ _HEX_LETTERS = (0.1, 0.7)
 _BASE32_DIGITS = (0.08, 0.4)
 #: Of the 36 characters of base36 ten are digits, and of its letters fewer are vowels than in words.
 _BASE36_DIGITS, _MAX_VOWELS = (0.15, 0.45), 0.27
-#: Equal characters in a row that say nothing about the others: zeros, mostly.
+#: Repeated characters that are ignored: zeros, mostly.
 _EQUAL = 4
 
 _UPPER, _LOWER, _DIGIT, _OTHER = range(4)
@@ -82,7 +82,7 @@ _KINDS = bytes(
     _UPPER if 65 <= byte <= 90 else _LOWER if 97 <= byte <= 122 else _DIGIT if 48 <= byte <= 57 else _OTHER  # noqa: PLR2004 - ASCII
     for byte in range(256)
 )
-#: Bits that a character of an encoding stands for.
+#: Number of bits that a character of an encoding represents.
 _BITS = {"hex": 4, "base32": 5, "base36": 5, "base64": 6}
 
 
@@ -94,7 +94,7 @@ def may_have_blobs(text: str) -> bool:
 
 
 def blobs(text: str) -> Sequence[Edit]:
-    """The blobs of a text, in order, with their placeholders."""
+    """Return the blobs of a text, in order, with their placeholders."""
     if len(text) < _MIN_URI:
         return ()
     raw = _raw(text)
@@ -106,7 +106,7 @@ def blobs(text: str) -> Sequence[Edit]:
 
 
 def _raw(text: str) -> bytes:
-    """One byte for each character. Those that do not exist in Latin-1 are in no blob."""
+    """Return one byte for each character. Characters outside Latin-1 occur in no blob."""
     return text.encode("latin-1", "replace")
 
 
@@ -116,14 +116,14 @@ def _array(data: bytes) -> _Bytes:
 
 @dataclass(slots=True)
 class _Lines:
-    """Runs that follow each other, one on each line, from the first character to the end of the last one."""
+    """Consecutive runs, one on each line, from the first character to the end of the last one."""
 
     runs: list[tuple[int, int]]
     end: int
 
     @property
     def width(self) -> int:
-        """Characters of the full lines. Something else may stand in front of the first one."""
+        """Number of characters of the full lines. Other text may precede the first one."""
         start, end = self.runs[min(1, len(self.runs) - 1)]
         return end - start
 
@@ -170,7 +170,7 @@ def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
 
 
 def _places(raw: _Bytes, marks: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the long runs that may count start and end. A text has some if a part of it has some."""
+    """Return the starts and ends of long runs that may count. A text has some if a part of it has some."""
     is_inside = np.zeros(len(marks) + 2, dtype=np.bool_)
     is_inside[1:-1] = marks
     _take_escaped(raw, is_inside[1:-1])
@@ -183,7 +183,7 @@ def _places(raw: _Bytes, marks: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _may_count(raw: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which runs are long enough on their own, or may be a line above or below another one."""
+    """Return a mask of the runs that are long enough alone, or may be a line next to another one."""
     joins = (starts[1:] - ends[:-1] <= _MAX_BETWEEN) & _IS_BETWEEN[raw[starts[1:] - 1]] & _IS_BETWEEN[raw[ends[:-1]]]
     kept = ends - starts >= _MIN_URI
     kept[1:] |= joins
@@ -195,13 +195,13 @@ def _take_escaped(raw: _Bytes, is_inside: NDArray[np.bool_]) -> None:
     slashes = (raw[:-1] == ord("\\")).nonzero()[0]
     is_inside[slashes[raw[slashes + 1] == ord("/")]] = True
     percents = (raw[:-2] == ord("%")).nonzero()[0]
-    # plus and slash as addresses write them
+    # plus and slash as encoded in addresses
     second = raw[percents + 2] & ~np.uint8(0x20)
     is_inside[percents[(raw[percents + 1] == ord("2")) & ((second == ord("B")) | (second == ord("F")))]] = True
 
 
 def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
-    """Join runs that are lines of one blob: of equal length, but for the first and the last."""
+    """Join runs that are lines of one blob: of equal length, except the first and the last."""
     lines: _Lines | None = None
     for start, end in runs:
         if lines is not None and _continues(text, lines, start, end):
@@ -227,7 +227,7 @@ def _continues(text: str, lines: _Lines, start: int, end: int) -> bool:
 
 
 def _ended(text: str, lines: _Lines) -> _Lines:
-    """The lines with the last one, if it is short, and with padding."""
+    """Return the lines with the last one, if it is short, and with padding."""
     between = _BETWEEN.match(text, lines.end) if len(lines.runs) > 1 else None
     rest = _REST.match(text, between.end()) if between and _LINE_END.search(text, *between.span()) else None
     if rest and rest.end() - rest.start() <= lines.width and _is_rest(rest[0]):
@@ -239,13 +239,13 @@ def _ended(text: str, lines: _Lines) -> _Lines:
 
 
 def _is_rest(line: str) -> bool:
-    """Whether a line is the rest of a blob rather than a word."""
+    """Return whether a line is the rest of a blob rather than a word."""
     is_mixed = any(map(str.isdigit, line)) and any(map(str.isupper, line)) and any(map(str.islower, line))
     return line.endswith("=") or (len(line) >= _MIN_REST and is_mixed)
 
 
 def _kind(text: str, lines: _Lines, characters: _Bytes) -> str | None:
-    """The encoding of a blob; None if it is none."""
+    """Return the encoding of a blob; None if it is not a blob."""
     kind = _encoding(characters)
     is_list = lines.width in _HASH_DIGITS if kind == "hex" else _begin_alike(text, lines)
     if kind is None or (lines.is_block and not is_list):
@@ -254,13 +254,13 @@ def _kind(text: str, lines: _Lines, characters: _Bytes) -> str | None:
 
 
 def _begin_alike(text: str, lines: _Lines) -> bool:
-    """Whether all lines begin alike, as paths and tokens of one kind do. Zeros among bytes look alike, too."""
+    """Return whether all lines have a common prefix, as paths and tokens of one kind do. Zero bytes have one, too."""
     starts = {text[start : start + _EQUAL_START] for start, _ in lines.runs[:-1]}
     return len(lines.runs) > _MIN_LINES - 1 and len(starts) == 1 and len(set(starts.pop())) > 1
 
 
 def _is_in_token(text: str, lines: _Lines) -> bool:
-    """Whether a run is a part of an address, or of a token whose parts are joined by dots."""
+    """Return whether a run is a part of an address, or of a token whose parts are joined by dots."""
     start, end = lines.runs[0]
     is_joined = text[start - 1 : start] == "." or text[end : end + 1] == "."
     address = text.rfind("://", max(0, start - _TOKEN_BEFORE), start)
@@ -268,7 +268,7 @@ def _is_in_token(text: str, lines: _Lines) -> bool:
 
 
 def _encoding(characters: _Bytes) -> str | None:
-    """Base64, base32 or hex, if the characters follow each other as chance would have it."""
+    """Return base64, base32 or hex, if the characters look random."""
     varied = _varied(characters)
     total = len(varied)
     if total < _MIN_VARIED:
@@ -277,7 +277,7 @@ def _encoding(characters: _Bytes) -> str | None:
     distinct = int(np.count_nonzero(counts))
     digits, upper, lower = (int(counts[first : last + 1].sum()) for first, last in (b"09", b"AZ", b"az"))
     hexes = max(int(counts[first : last + 1].sum()) for first, last in (b"AF", b"af"))
-    # an `x` may stand behind the first zero
+    # an `x` may follow the first zero
     if total - digits - hexes <= 1:
         return "hex" if distinct >= _HEX_DISTINCT and _HEX_LETTERS[0] <= hexes / total <= _HEX_LETTERS[1] else None
     if upper + digits == total and _BASE32_DIGITS[0] <= digits / total <= _BASE32_DIGITS[1]:
@@ -294,7 +294,7 @@ def _encoding(characters: _Bytes) -> str | None:
 
 
 def _varied(characters: _Bytes) -> _Bytes:
-    """The characters without runs of equal ones."""
+    """Return the characters without repetitions."""
     if len(characters) < _EQUAL:
         return characters
     equal = characters[1:] == characters[:-1]

@@ -1,7 +1,7 @@
-r"""Escapes of few languages: those of PowerShell, Haskell, Pascal, SQL and style sheets.
+r"""Escapes of few languages: PowerShell, Haskell, Pascal, SQL and style sheets.
 
 They are `` `u{f6} ``, `\246`, `'G'#246'del'`, `U&'G\00f6del'` and `\f6 `. Some look like names of folders or numbers of
-issues. These count only within a word, and are found in either reading.
+issues. These count only within a word, and search finds either reading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_POWERSHELL = rf"`u\{{{_HEX}{{1,6}}\}}"
 _POWERSHELL = re.compile(rf"{_OF_POWERSHELL}(?:{_OF_POWERSHELL}){{0,1023}}")
 _OF_PASCAL = rf"#(?:\${_HEX}{{2,4}}|[0-9]{{2,5}})"
 _PASCAL = re.compile(rf"{_OF_PASCAL}(?:{_OF_PASCAL}){{0,1023}}(?!{_HEX})")
-#: How such an escape in a literal, and one of PowerShell, begins.
+#: The beginning of such an escape in a literal, and of PowerShell's.
 PASCAL_SIGN, POWERSHELL_SIGN = re.compile("#(?<='#)[0-9$]"), re.compile(r"`u\{")
 #: A literal of SQL, and the escapes within.
 _LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
@@ -31,19 +31,19 @@ _AMBIGUOUS = re.compile(
     rf"|(?P<style>[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}}) (?=[^\W\d_]))"
 )
 _HEXES = re.compile(f"{_HEX}+")
-#: What ends a word, and what may stand in front of one.
+#: The end of a word, and the characters that may precede one.
 _QUOTES = "\"'`"
 _BEFORE_WORD = f"{_QUOTES} \t\n("
 #: The first letter beyond ASCII, and the letters from Greek on without those whose numbers are years.
 _FIRST_LATIN, _FIRST_GREEK = 0xC0, 0x370
 _YEARS = range(0x700, 0x900)
-#: Letters in front of or behind a letter at the end of a literal. Fewer are a short word, as in `l'#246`.
+#: Minimum letters next to a letter at the end of a literal. Fewer are a short word, as in `l'#246`.
 _MIN_PART = 3
-#: Characters of a text that is found as it is written, too, and of the word behind it.
+#: Maximum characters of a text that is also searchable as written, and of the word after it.
 _MAX_WRITTEN = 24
 _REST = re.compile(r"[\w.-]{0,40}")
 
-#: In the syntax of ripgrep: what each text with such an escape has, and what is written for a character.
+#: In the syntax of ripgrep: the mark of each text with such an escape, and the written form of a character.
 MARK = rf"`u\{{|'#[0-9$]|#[0-9$]{_HEX}{{1,4}}'|[uU]&[\"']|\\[0-9]{{3}}|\\[c-fC-F]{_HEX}[ \\]"
 UNIT = rf"`u\{{{_HEX}{{1,6}}\}}|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\[0-9]{{3,5}}|\\[c-fC-F]{_HEX} ?"
 
@@ -66,12 +66,12 @@ def in_literals(text: str) -> Iterator[Edit]:
 
 
 def edits(text: str) -> Iterator[Edit]:
-    """The characters that the other escapes stand for."""
+    """Return the edits that decode the other escapes."""
     return all_of(_of_powershell(text), _of_pascal(text), _ambiguous(text))
 
 
 def twins(text: str) -> Iterator[str]:
-    """What may be the name of a folder, as it is written, with the word behind it."""
+    """Yield possible names of folders as written, with the word after each."""
     for start, end, _ in _ambiguous(text):
         if end - start <= _MAX_WRITTEN:
             rest = _REST.match(text, end)
@@ -103,7 +103,7 @@ def _of_pascal(text: str) -> Iterator[Edit]:
 
 
 def _ambiguous(text: str) -> Iterator[Edit]:
-    """Escapes that look like names of folders."""
+    """Yield escapes that look like names of folders."""
     for match in _AMBIGUOUS.finditer(text) if "\\" in text else ():
         codes = match[0].rstrip().split("\\")[1:]
         read = _letters([int(code, 16 if match["style"] else 10) for code in codes])
@@ -112,7 +112,7 @@ def _ambiguous(text: str) -> Iterator[Edit]:
 
 
 def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
-    """Whether letters are no name of a folder, by what is around them."""
+    """Return whether the context shows that letters are not a folder's name."""
     if match["run"]:
         return all(ord(letter) >= _FIRST_GREEK and ord(letter) not in _YEARS for letter in read)
     if match["one"]:
@@ -123,7 +123,7 @@ def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
 
 
 def _is_in_word(text: str, start: int, end: int, read: str) -> bool:
-    """Whether a letter belongs to the word before or behind it. A capital within a word is the start of a folder."""
+    """Return whether a letter belongs to an adjacent word. A capital within a word begins a folder's name."""
     before, after = text[start - 1 : start], text[end : end + 1]
     if before.isalpha():
         return not (before.islower() and read.isupper()) and not after.isdigit() and after not in ("\\", "_", "/")
@@ -131,14 +131,14 @@ def _is_in_word(text: str, start: int, end: int, read: str) -> bool:
 
 
 def _letters(codes: list[int]) -> str:
-    """The letters beyond ASCII of these numbers; empty if one is none."""
+    """Return the non-ASCII letters of these numbers; empty if one is not such a letter."""
     is_valid = all(_FIRST_LATIN <= code <= sys.maxunicode for code in codes)
     read = "".join(map(chr, codes)) if is_valid else ""
     return read if read.isalpha() else ""
 
 
 def _characters(codes: list[str]) -> str:
-    """The characters of these hexadecimal numbers; empty if one cannot be shown."""
+    """Return the characters of these hexadecimal numbers; empty if one cannot be shown."""
     numbers = [int(code, 16) for code in codes]
     read = "".join(map(chr, numbers)) if max(numbers) <= sys.maxunicode else ""
     return read if read.isprintable() else ""

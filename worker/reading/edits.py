@@ -1,4 +1,4 @@
-"""A piece of a written text with what stands for it when the text is read."""
+"""A span of a written text with its readable replacement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Edit(NamedTuple):
-    """The characters from `start` to `end` are read as `text`. The edits of a text are ordered and do not overlap."""
+    """A replacement of the characters from `start` to `end`. A text's edits are ordered and do not overlap."""
 
     start: int
     end: int
@@ -17,7 +17,7 @@ class Edit(NamedTuple):
 
 
 def merged(first: Iterable[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
-    """The edits of both in order, without those of the others that overlap one of the first."""
+    """Merge edits in order, without `others` that overlap one of the first."""
     of_first = iter(first)
     pending = next(of_first, None)
     for edit in others:
@@ -32,7 +32,7 @@ def merged(first: Iterable[Edit], others: Iterable[Edit]) -> Iterator[Edit]:
 
 
 def all_of(*kinds: Iterable[Edit]) -> Iterator[Edit]:
-    """The edits of all kinds in order, one by one. Of two that overlap, that of the earlier kind counts."""
+    """Merge the edits of all kinds in order. Of two that overlap, the earlier kind wins."""
     present = []
     for kind in kinds:
         edits = iter(kind)

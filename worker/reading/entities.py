@@ -1,19 +1,19 @@
-"""Entities of HTML, as they stand in Markdown, tables and texts that were taken from web pages."""
+"""HTML entities in Markdown, tables and texts taken from web pages."""
 
 from __future__ import annotations
 
 import re
 from html.entities import html5
 
-#: An entity with its end, perhaps escaped several times. Those without an end are seldom meant: `?a=1&copy=2`.
+#: An entity with its end, perhaps escaped several times. One without an end is seldom meant: `?a=1&copy=2`.
 ENTITY = re.compile(r"&(?:amp;){0,3}(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _ESCAPED = "&amp;"
-#: Characters that only say where a word may be divided, or in which direction it runs.
+#: Characters that only mark where a word may break, or its direction.
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 
 
 def decoded_entity(entity: str) -> str | None:
-    """The text that an entity stands for; None if there is none."""
+    """Return the decoded text of an entity; None if there is none."""
     inner = entity
     while inner.startswith(_ESCAPED) and inner != _ESCAPED:
         inner = f"&{inner.removeprefix(_ESCAPED)}"

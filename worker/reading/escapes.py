@@ -1,6 +1,6 @@
 r"""Escapes in JSON, and in strings of code, configuration and logs: `\u00f6`, `\xc3\xb6`, `\303\266`, `\n`.
 
-Every text is read alike, whatever stands around an escape: a chunk may begin within a string.
+Every text is read alike, regardless of the context of an escape: a chunk may begin within a string.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _UNICODE = rf"(?:u{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
 _FIRST_BYTE = rf"(?:{_BYTE}|1[0-7]{{2}}(?=(?:\\{_BYTES}){{2}}))"
-#: The bytes of one character by their decimal numbers, as in Lua. No octal number of a letter begins with such a one.
+#: The bytes of one character by their decimal numbers, as in Lua. No octal number of a letter begins like this.
 _DECIMAL = r"(?:19[4-9]|2[0-3]\d|24[0-4])(?:\\1(?:2[89]|[3-8]\d|9[01])){1,3}"
-#: A letter in a style sheet, with as many digits as no octal escape has, and a blank that ends it.
+#: A letter in a style sheet, with more digits than an octal escape has, and a blank that ends it.
 _STYLE = (
     rf"(?:0000{_HEX}{{2}}|000(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}}"
     rf"|(?:00{_HEX}{{2}}|0(?=[0-9]{{0,2}}[A-Fa-f]){_HEX}{{3}})(?!{_HEX}))"
@@ -38,12 +38,12 @@ _WHOLE = rf"(?:u[dD][89abAB]{_HEX}{{2}}\\{{1,8}}u[dD][c-fC-F]{_HEX}{{2}}|{_UNICO
 _RUN = rf"\\{{0,7}}{_WHOLE}(?:\\{{1,8}}{_WHOLE}){{0,1023}}"
 _CONTINUED = rf"(?:\\(?:x[89abAB]{_HEX}|2[0-7]{{2}})){{0,3}}"
 _BYTE_RUN = rf"{_FIRST_BYTE}{_CONTINUED}(?:\\{_BYTES}{_CONTINUED}){{0,1023}}"
-#: A run of escapes of one kind, or an escaped backslash. What begins with a constant is found fast.
+#: A run of escapes of one kind, or an escaped backslash. Patterns that begin with a constant are fast.
 _ANY = re.compile(rf"\\(?:(?P<unicode>{_RUN})|\\|(?P<decimal>{_DECIMAL})|(?P<bytes>{_BYTE_RUN})|(?P<style>{_STYLE}) ?)")
-#: In JSON a backslash in front of a byte is escaped itself.
+#: In JSON a backslash before a byte is itself escaped.
 _JSON_BYTES = _BYTE_RUN.replace(r"\\", r"\\\\")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<bytes>\\{_JSON_BYTES})|(?P<one>[\"\\/bfnrt]))")
-#: What each such escape has; the search for it is fast.
+#: The common part of these escapes, which is found fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-9]|0[0-9A-Fa-f]{3}|[c-fC-F][0-9A-Fa-f][ \\])")
 _ONE_UNICODE = re.compile(
     r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
@@ -52,30 +52,30 @@ _ONE_UNICODE = re.compile(
 )
 _ONE_BYTE = re.compile(r"\\(?:x(..)|(\d{3}))")
 _SINGLE = {'"': '"', "\\": "\\", "/": "/", "b": " ", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-#: Backslashes and an escape of a control character or a byte in front of a word. Names of folders look alike.
+#: Backslashes and an escape of a control character or a byte before a word. Folder names look the same.
 _CONTROL = re.compile(
     rf"\\(?<!\\\\)(?P<more>\\{{0,7}})(?:(?P<control>[abefnrtv])|(?P<code>x{_HEX}{{2}}|u00[01]{_HEX}))"
     r"(?P<word>[^\W_][\w.-]{0,63})"
 )
-#: A path of Windows behind the letter of its drive.
+#: A Windows path after its drive letter.
 _PATH = re.compile(r":(?<=[A-Za-z]:)\\{1,4}[^\s\"'<>|*?:;,]{1,400}")
 #: Bytes that are letters of ASCII, or may be letters of Latin-1.
 _LETTERS = re.compile("x[2-7c-fC-F]")
-#: A word behind the colour of a terminal, and one behind an escape of PowerShell within a word.
+#: A word after a terminal colour, and one after a PowerShell escape within a word.
 _COLOUR = re.compile(r"\\(?:0?33|[eE]|x1[bB]|u001[bB])\[[0-9;]{0,20}m(?P<word>[^\W_][\w.-]{0,63})")
 _BACKTICK = re.compile(r"`(?<=\w`)[nrt](?P<word>[^\W_][\w.-]{0,63})")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
-#: The end of a line of at least sixty characters that goes on behind one blank.
+#: The end of a line of at least sixty characters that continues after one blank.
 CONTINUED_LINE = re.compile(r"\n (?=\w)(?<=[^\n]{60}\n )")
 #: Maximum characters of half a word.
 _MAX_HALF = 32
 _WORD_END, _WORD = re.compile(rf"\w{{1,{_MAX_HALF}}}\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
-#: Blanks, characters that nobody sees, and those of a font of its own, such as the bullets of Word.
+#: Blanks, invisible characters, and private characters of a font, such as Word's bullets.
 _UNPRINTABLE = {"Zs", "Cf", "Co"}
 #: Control characters between words of JSON.
 _BLANKS = "\t\n\r"
 _NO_CHARACTER = 0xFFFD
-#: The first letter beyond ASCII that one byte of Latin-1 stands for.
+#: The first letter beyond ASCII that is one byte of Latin-1.
 _FIRST_LATIN = 0xC0
 #: Such letters in a row.
 _MAX_LATIN = 3
@@ -97,29 +97,29 @@ def may_have_json(text: str) -> bool:
 
 
 def in_json(text: str) -> Iterator[Edit]:
-    """The characters that escapes in JSON stand for, and entities within."""
+    """Return the edits that decode JSON escapes, and entities within."""
     return _with_entities(text, _in_json(text)) if "&" in text else _in_json(text)
 
 
 def anywhere(text: str) -> Iterator[Edit]:
-    """The characters that escapes of characters and bytes, and entities, stand for."""
+    """Return the edits that decode escapes of characters and bytes, and entities."""
     return _with_entities(text, _escapes(text)) if "&" in text else _escapes(text)
 
 
 def letters(text: str) -> Iterator[Edit]:
-    """The letters that escapes in code stand for: other signs, and entities, stay, so that few texts change."""
+    """Return the edits that decode escaped letters in code. Other signs and entities stay, so that few texts change."""
     return (edit for edit in _escapes(text) if any(map(str.isalpha, edit.text)))
 
 
 def line_ends(text: str) -> Iterator[Edit]:
-    """The ends of lines within words, as settings and YAML fold them, with the blanks that follow."""
+    """Return line ends within words, as settings and YAML fold them, with the blanks that follow."""
     for match in _FOLD.finditer(text) if "\\" in text else ():
         if text[match.start() - 1 : match.start()].isalnum():
             yield Edit(match.start(), match.end(), "")
 
 
 def words_in_json(text: str) -> Iterator[str]:
-    r"""Words as they would be without escapes, and those behind escapes in a text within the text.
+    r"""Yield words without their escapes, and words after escapes in a text within the text.
 
     `C:\newdir` is not a path in JSON, but is meant as one.
     """
@@ -131,7 +131,7 @@ def words_in_json(text: str) -> Iterator[str]:
 
 
 def words_in_code(text: str) -> Iterator[str]:
-    r"""Words behind the escape of a line break, as in `"first\nsecond"`, and names of folders such as `\xdebug`."""
+    r"""Yield words after the escape of a line break, as in `"first\nsecond"`, and folder names such as `\xdebug`."""
     for match in _CONTROL.finditer(text) if "\\" in text else ():
         code = match["code"] or ""
         if code.startswith("x"):
@@ -147,13 +147,13 @@ def words_in_code(text: str) -> Iterator[str]:
 
 
 def _coloured(text: str) -> Iterator[str]:
-    r"""Words behind the escape of a colour, as in `"\033[31mfailed"`."""
+    r"""Yield words after the escape of a colour, as in `"\033[31mfailed"`."""
     for match in _COLOUR.finditer(text) if "[" in text and "\\" in text else ():
         yield match["word"]
 
 
 def words_across_lines(text: str) -> Iterator[str]:
-    """Words across the ends of long lines of calendars, cards and directories, which go on behind one blank."""
+    """Yield words across the ends of long lines of calendars, cards and directories, which continue after one blank."""
     for match in CONTINUED_LINE.finditer(text) if "\n " in text else ():
         end = match.start() - (text[match.start() - 1] == "\r")
         before, after = _WORD_END.search(text, max(0, end - _MAX_HALF), end), _WORD.match(text, match.end())
@@ -162,7 +162,7 @@ def words_across_lines(text: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Words across the ends of lines of settings that are read as code."""
+    """Yield words across the ends of lines of settings that are read as code."""
     for fold in line_ends(text):
         before, after = _WORD_END.search(text, max(0, fold.start - _MAX_HALF), fold.start), _WORD.match(text, fold.end)
         if before and after:
@@ -170,7 +170,7 @@ def _folded(text: str) -> Iterator[str]:
 
 
 def _paths(text: str) -> Iterator[str]:
-    """Paths of Windows with names that look like escapes, such as that of the user `u123456`."""
+    """Yield Windows paths with names that look like escapes, such as a user's `u123456`."""
     for match in _PATH.finditer(text) if ":\\" in text else ():
         if _ESCAPE.search(match[0]):
             yield match[0]
@@ -180,7 +180,7 @@ def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
     found = ((match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text))
     entities = (Edit(*span, read) for span, read in found if read is not None)
     first = next(entities, None)
-    # no escape begins or ends within an entity, or the other way round
+    # no escape begins or ends within an entity, or vice versa
     return escaped if first is None else merge(escaped, chain([first], entities))
 
 
@@ -204,7 +204,7 @@ def _escapes(text: str) -> Iterator[Edit]:
 
 
 def _of_many(text: str) -> Iterator[Edit]:
-    """The escapes that many languages have."""
+    """Return the escapes that many languages share."""
     for match in _ANY.finditer(text) if "\\" in text and _ESCAPE.search(text) else ():
         if read := _read(text, match):
             yield Edit(match.start(), match.end(), read)
@@ -223,9 +223,9 @@ def _read(text: str, match: re.Match[str]) -> str:
 
 
 def _characters(escapes: str, blanks: str = "") -> str:
-    """What a run of escapes stands for; empty if some character has no place in a text.
+    """Return the decoded text of a run of escapes; empty if some character is not allowed in a text.
 
-    Where there may be `blanks`, one stands for such a character, unless there are no others.
+    With `blanks` allowed, a blank replaces such a character, unless there are no others.
     """
     codes = [_code(number or code or another, name) for number, code, name, another in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
@@ -235,7 +235,7 @@ def _characters(escapes: str, blanks: str = "") -> str:
 
 
 def _code(number: str, name: str) -> int:
-    """The number of a character; that of the replacement character if there is none."""
+    """Return the number of a character; the replacement character's if there is none."""
     if number:
         return code if (code := int(number, 16)) <= sys.maxunicode else _NO_CHARACTER
     try:
@@ -246,7 +246,7 @@ def _code(number: str, name: str) -> int:
 
 
 def _of_utf8(escapes: str) -> str:
-    """The text of a run of escaped bytes in UTF-8 with more than ASCII; empty if it is none."""
+    """Return the text of a run of escaped bytes in UTF-8 that is not ASCII alone; otherwise empty."""
     try:
         read = _bytes(escapes).decode()
     except UnicodeDecodeError:
@@ -259,7 +259,7 @@ def _bytes(escapes: str) -> bytes:
 
 
 def _of_bytes(text: str, match: re.Match[str]) -> str:
-    """The text of a run of escaped bytes: UTF-8, or a letter of Latin-1 within a word."""
+    """Return the text of a run of escaped bytes: UTF-8, or a letter of Latin-1 within a word."""
     data = _bytes(match[0])
     try:
         read = data.decode()
@@ -276,7 +276,7 @@ def _latin(text: str, match: re.Match[str], data: bytes) -> str:
         # `cr\xe9\xe9e`; the others are the mark of UTF-16
         is_word = before.isalpha() and len(read) <= _MAX_LATIN and read.islower() and not set(read) & set("ÿþ")
         return read if is_letters and is_word else ""
-    # a capital within a word is the start of a folder's name, behind a backslash
+    # a capital within a word, after a backslash, begins a folder's name
     is_word = (before.isalpha() or after.isalpha()) and not (before.islower() and read.isupper())
     return read if is_letters and is_word else ""
 

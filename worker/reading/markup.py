@@ -17,30 +17,30 @@ _ELEMENT = re.compile(_RUBY, re.IGNORECASE)
 #: Such an element, or an escaped underscore within a word.
 _MARK = re.compile(rf"(?<=\w)\\_(?=\w)|{_RUBY}", re.IGNORECASE)
 _EASTERN = "\u2e80-\u2fff\u3005-\u30ff\u3400-\ud7ff\uf900-\ufaff"
-#: A reading behind its base: elsewhere, elements of these names are something else.
+#: A reading after its base: elsewhere, elements of these names have another meaning.
 _BEHIND_BASE = re.compile(
     rf"<(?:r[tp]|R[TP])(?:(?<=[{_EASTERN}]...)|(?<=<\\/[rR][bB]>...)|(?<=</[rR][bB]>...)|(?<=</[rR][pP]>...))[\s>]"
 )
-#: A reading, and the mark in front of its base, as plain texts write them. Titles in such brackets are of other signs.
+#: A reading, and the mark before its base, in plain texts. Titles in such brackets follow other signs.
 _IN_BRACKETS = re.compile(
     r"《(?<=[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff]《)(?P<reading>[\u3041-\u309f\u30fc]{1,30})》"
     r"|[\uff5c|](?=[^\uff5c|《》\s]{1,20}《[\u3041-\u30ff]{1,30}》)"
 )
 
-#: What texts with ruby text have, by the sign it begins with.
+#: The patterns of texts with ruby text, by their first sign.
 IN_READINGS = {"<": _BEHIND_BASE, "《": re.compile("《")}
-#: In the syntax of ripgrep: what each text with ruby text has, and what may stand within a word.
+#: In the syntax of ripgrep: the mark of each text with ruby text, and text that may occur within a word.
 MARK = r"<\\?/?[rR]|《"
 UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]"
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have anything that is read otherwise."""
+    """Return whether a text may need any edit."""
     return escapes.may_have_any(text) or _may_have_marks(text) or "《" in text
 
 
 def edits(text: str) -> Iterator[Edit]:
-    """The characters that escapes and entities stand for, words with underscores, and characters without readings."""
+    """Return edits that decode escapes and entities, restore underscores in words, and remove readings."""
     marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
     return merged(marks, all_of(_in_brackets(text), escapes.anywhere(text)))
 
@@ -51,7 +51,7 @@ def may_have_readings(text: str) -> bool:
 
 
 def readings(text: str) -> Iterator[Edit]:
-    """What stands within words of a text that is not Markdown: readings of characters, and elements around them."""
+    """Return edits that remove readings and their elements within words of a text that is not Markdown."""
     if not may_have_readings(text):
         return iter(())
     elements = _ELEMENT.finditer(text) if _has_elements(text) else ()
@@ -63,7 +63,7 @@ def _has_elements(text: str) -> bool:
 
 
 def words(text: str) -> Iterator[str]:
-    """Readings in brackets, which may be titles."""
+    """Yield readings in brackets, which may be titles."""
     return (match["reading"] for match in _bracketed(text) if match["reading"])
 
 

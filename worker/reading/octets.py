@@ -1,6 +1,6 @@
 r"""Bytes written as a sign and two digits: `%C3%BC` in addresses, `=C3=BC` and `=?utf-8?Q?=C3=BC?=` in mails.
 
-Only letters beyond ASCII are read so. Other bytes are signs of the address or the mail.
+Only letters beyond ASCII are decoded. Other bytes are signs of the address or the mail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unicodedata import combining
 from worker.reading.edits import Edit, merged
 
 _BYTE = "[89A-Fa-f][0-9A-Fa-f]"
-#: A run of such bytes in an address, perhaps written so several times, or of characters as old browsers write them.
+#: A run of such bytes in an address, perhaps encoded several times, or of characters in old browsers' form.
 _ADDRESS = re.compile(rf"%(?:(?:25){{0,3}}{_BYTE}(?:%(?:25){{0,3}}{_BYTE})*|u[0-9A-Fa-f]{{4}}(?:%u[0-9A-Fa-f]{{4}})*)")
 #: A part of a host's name in letters of ASCII (RFC 3492).
 _HOST = re.compile(r"xn--([a-z0-9-]{2,59})(?![\w-])", re.IGNORECASE)
@@ -23,22 +23,23 @@ _TWICE = re.compile("%(?:25)*")
 #: A run in a mail or a card, perhaps across the end of a line.
 _MAIL = re.compile(r"=[89A-F][0-9A-F](?:(?:=\r?\n[ \t]?)?=[89A-F][0-9A-F])*")
 _HEXES = re.compile("=([0-9A-F]{2})")
-#: Encoded words of a mail's head (RFC 2047), which follow each other.
+#: Consecutive encoded words of a mail's header (RFC 2047).
 _ENCODED = r"=\?[\w-]{2,20}(?:\*[\w-]{1,20})?\?[QqBb]\?[^?\s]{1,200}\?="
 _HEAD = re.compile(rf"{_ENCODED}(?:\s{{1,20}}{_ENCODED}){{0,20}}")
-#: The end of a line that goes on within a word, and the least characters of such a line: those of settings are shorter.
+#: The end of a line that continues within a word, and the minimum characters of such a line: settings have shorter
+#: ones.
 _SOFT_BREAK = re.compile(r"=\r?\n(?=\w)")
 _MIN_LINE = 56
-#: What each of these has; the search for it is fast.
+#: The common part of each of these, which is found fast.
 _IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)")
-#: Bytes of UTF-8 that are no cells of a formula, as in `=C3=B6`, without a letter beside them.
+#: UTF-8 bytes that are not cells of a formula, as in `=C3=B6`, without an adjacent letter.
 _MIN_BYTES = 3
 #: A value of a directory or a card in base64, perhaps on several lines.
 _VALUE = re.compile(
     r":(?:(?<=\w:): |(?<==[Bb]:)|(?<==BASE64:)|(?<=[Bb];CHARSET=UTF-8:))"
     r"(?P<value>[A-Za-z0-9+/]{4,100}(?:\r?\n [A-Za-z0-9+/]{1,100}){0,9}={0,2})(?=\s|\Z)"
 )
-#: A sign of an address that stands between words, as a blank does.
+#: A sign of an address that separates words like a blank.
 _BETWEEN = re.compile(r"%(?:20|2[BCFbcf]|3[ABDFabdf])(?=\w)")
 #: The first small letter of Latin-1 beyond ASCII, and the first letter.
 _SMALL, _FIRST = "\u00df", "\u00c0"
@@ -51,12 +52,12 @@ def may_have(text: str) -> bool:
 
 
 def may_have_in_addresses(text: str) -> bool:
-    """Whether a text may have bytes as addresses write them."""
+    """Return whether a text may have bytes in the form of addresses."""
     return ("%" in text and _ADDRESS.search(text) is not None) or "xn--" in text
 
 
 def in_attributes(text: str) -> Iterator[Edit]:
-    """The letters that values of directories and cards in base64 stand for: LDIF writes names beyond ASCII so."""
+    """Yield edits that decode base64 values of directories and cards: LDIF encodes names beyond ASCII like this."""
     for match in _VALUE.finditer(text) if _may_have_values(text) else ():
         try:
             read = b64decode("".join(match["value"].split()), validate=True).decode()
@@ -71,7 +72,7 @@ def _may_have_values(text: str) -> bool:
 
 
 def in_addresses(text: str) -> Iterator[Edit]:
-    """The letters that bytes in addresses, and names of hosts, stand for."""
+    """Return edits that decode letters in the bytes of addresses, and in names of hosts."""
     return merged(_bytes_of_addresses(text), _hosts(text) if "xn--" in text else ())
 
 
@@ -98,14 +99,14 @@ def _bytes_of_addresses(text: str) -> Iterator[Edit]:
 
 
 def between_words(text: str) -> Iterator[Edit]:
-    """The blanks that signs between the words of an address are."""
+    """Yield edits that replace signs between the words of an address by blanks."""
     for match in _BETWEEN.finditer(text) if "%" in text else ():
         if text[match.start() - 1 : match.start()].isalnum():
             yield Edit(match.start(), match.end(), " ")
 
 
 def in_mails(text: str) -> Iterator[Edit]:
-    """The letters that bytes and encoded words in mails and cards stand for, and words without the end of a line."""
+    """Return edits that decode bytes and encoded words in mails and cards, and join words across line ends."""
     if "=" not in text:
         return iter(())
     return merged(_in_heads(text), merged(_in_bodies(text), _line_ends(text)))
@@ -149,12 +150,12 @@ def _utf8(data: bytes) -> str:
 
 
 def _latin(text: str, match: re.Match[str], data: bytes) -> str:
-    """A letter of Latin-1 within a word."""
+    """Return a letter of Latin-1 within a word."""
     read = data.decode("latin-1")
     is_within = text[match.start() - 1 : match.start()].isalpha() and text[match.end() : match.end() + 1].isalpha()
     return read if len(read) == 1 and read >= _FIRST and is_within else ""
 
 
 def _has_letters(read: str) -> bool:
-    """Whether a text has letters, or accents of the letter before it."""
+    """Return whether a text has letters, or accents of the preceding letter."""
     return read.isprintable() and any(character.isalpha() or combining(character) for character in read)

@@ -29,7 +29,7 @@ _ACCENTS = {
     "h": "\u0309",
     "textcommabelow": "\u0326",
 }
-#: Letters and signs by the command. The dotless ones stand below an accent.
+#: Letters and signs by the command. The dotless ones carry an accent.
 _LETTERS = {
     "ss": "ß",
     "SS": "SS",
@@ -75,9 +75,9 @@ _LETTERS = {
     "textregistered": "®",
     "texttrademark": "\u2122",
 }
-#: Signs that only say where a word may be divided, and where letters are not drawn as one.
+#: Signs that only mark where a word may break, and where letters form no ligature.
 _JOINTS = "-/"
-#: Letters by the sign behind a quotation mark within a word, as babel's German writes them.
+#: Letters by the sign after a quotation mark within a word, as in babel's German.
 _GERMAN = {
     "a": "ä",
     "o": "ö",
@@ -93,7 +93,7 @@ _GERMAN = {
     "|": "",
 }
 _DOTLESS = {"\\i": "i", "\\j": "j"}
-#: A letter below an accent, which may have one of its own; signs need no blank or brace before it.
+#: A letter under an accent, which may have an accent of its own; signs need no blank or brace before it.
 _BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
 _ACCENT = (
     r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{)"
@@ -107,21 +107,21 @@ _EDIT = re.compile(
     # a byte of Latin-1
     r"|\^\^(?P<byte>[c-f][0-9a-f])"
     r"|\"(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
-    # capitals that BibTeX shall keep
+    # capitals that BibTeX must keep
     r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|(?<=[^\W\d_])\{(?P<empty>\})(?=[^\W\d_])"
     r"|\{(?P<inner>[^\W\d_]{1,8})\}"
 )
-#: Characters in front of a brace that are searched for a command whose argument it opens.
+#: Characters before a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have a command, braces, a byte, or a letter behind a quotation mark."""
+    """Return whether a text may have a command, braces, a byte, or a letter after a quotation mark."""
     return "\\" in text or "{" in text or '"' in text or "^^" in text
 
 
 def edits(text: str) -> Iterator[Edit]:
-    """The characters that commands for accents, letters and signs stand for, and words without braces inside."""
+    """Yield edits that decode commands for accents, letters and signs, and remove braces within words."""
     if may_have(text):
         for match in _EDIT.finditer(text):
             yield from _edit(text, match)
@@ -145,7 +145,7 @@ def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
         if _word_before(text, start):
             yield Edit(start, end, match["inner"] or "")
     else:
-        # the braces are those of the accent, unless they are the argument of a command before it
+        # the braces belong to the accent, unless they are the argument of a command before it
         is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)
         is_open, is_closed = bool(match["open"]) and not is_enclosed, bool(match["close"]) and not is_enclosed
         yield Edit(start + is_open, end - is_closed, _letter(match))
@@ -161,12 +161,12 @@ def _letter(match: re.Match[str]) -> str:
 
 
 def _word_before(text: str, place: int) -> bool:
-    """Whether a word, and no command, ends at a place."""
+    """Return whether a word, and not a command, ends at a position."""
     return text[place - 1 : place].isalpha() and not _follows_command(text, place)
 
 
 def _follows_command(text: str, place: int) -> bool:
-    """Whether a command, with or without a star, ends at a place."""
+    """Return whether a command, with or without a star, ends at a position."""
     head = text[max(0, place - _MAX_COMMAND) : place].rstrip("*")
     stem = head.rstrip(ascii_letters)
     return len(stem) < len(head) and stem.endswith("\\")

@@ -1,4 +1,4 @@
-"""The ways in which formats are read, by the names that their rows state."""
+"""The reading rules of formats, by the names in their rows."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ _ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
 _ESCAPE = rf"{_UNICODE}|(?:\\{{1,2}}[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
 _STRINGS = rf"{_ESCAPE}|{dialects.UNIT}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
-#: Names of hosts, several characters in one escape, the end of a line that goes on, encoded words and values.
+#: Names of hosts, several characters in one escape, the end of a continued line, encoded words and values.
 _SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} "
 _ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|ENCODING=[Bb]"
 
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
 _MARK = rf"\\[uUNx0-3]|{dialects.MARK}|{_CODED}"
-#: What texts have whose words are read otherwise, by the sign it begins with.
+#: The patterns of texts whose words need edits, by their first sign.
 _IN_CODED = {
     "&": re.compile(_ENTITY),
     "%": re.compile(rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})"),
@@ -118,7 +118,7 @@ _IN_TEXT = {
 }
 _IN_MARKUP = {**_IN_STRINGS, **markup.IN_READINGS, "<": re.compile("</?[rR]"), "\\_": re.compile(r"\\(?<=\w\\)_")}
 
-#: Escapes and entities in text that is written as it is read otherwise.
+#: Escapes and entities in text that is not readable as written.
 TEXT = Way(
     _text,
     _whole_text,

@@ -1,4 +1,4 @@
-"""Removes what hides a word from a search: characters that nobody sees, and marks that a writer may leave out."""
+"""Removes characters that hide a word from a search: invisible ones, and marks that writers may omit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _IGNORED = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-#: Hebrew points and accents, Arabic vowel signs with the stretching tatweel, Syriac points. A hamza is not one of them.
+#: Hebrew points and accents, Arabic vowel signs with the stretching tatweel, Syriac points. A hamza does not belong
+#: here.
 _POINTS = (
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
     "\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u08ca-\u08e1\u08e3-\u08ff"
@@ -20,10 +21,10 @@ _POINTS = (
 #: Accents that no composed letter has, such as the stress in Russian, and keycaps.
 _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 
-#: The characters that stand within a word and change nothing about it.
+#: The characters that may occur within a word without changing it.
 INVISIBLE = re.compile(f"[{_IGNORED}{_POINTS}]+")
 _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
-#: How they begin in UTF-8, by the first byte, where other characters share it.
+#: The beginnings of these characters in UTF-8, by the first byte, if other characters share it.
 _BEGINNINGS = {
     0xC2: re.compile(rb"\xc2\xad"),
     0xE0: re.compile(rb"\xe0\xa3"),
@@ -33,18 +34,18 @@ _BEGINNINGS = {
     0xEF: re.compile(rb"\xef[\xb8\xbb\xbe\xbf]"),
     0xF0: re.compile(rb"\xf0[\x9b\x9d]"),
 }
-#: First bytes of others alone: most letters.
+#: First bytes that only other characters have: most letters.
 _SHOWN = bytes({*range(256)}.difference(b"\xcc\xcd\xd6\xd7\xd8\xd9\xdb\xdc\xdd\xf3", _BEGINNINGS))
-#: Sequences by which a terminal changes its colours or moves its cursor.
+#: Terminal sequences that change colours or move the cursor.
 TERMINAL = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
-#: The hyphen of Unicode, and the dash that some write for one.
+#: Unicode's hyphen, and the dash that some writers use as one.
 _HYPHEN, _DASH = "\u2010", "\u2013"
 
 
 def plain(text: str) -> str:
-    """The form in which texts and queries are divided into words: NFKC, without what nobody sees.
+    """Return the form in which texts and queries are split into words: NFKC without invisible characters.
 
-    Hyphens become the one that a keyboard has.
+    Hyphens become the keyboard's hyphen.
     """
     if "\x1b" in text:
         text = TERMINAL.sub("", text)
@@ -53,13 +54,13 @@ def plain(text: str) -> str:
     normal = normalized("NFKC", text)
     if _may_hide(normal):
         shown, hidden = _HIDING.subn("", normal)
-        # what stood apart may make one letter now
+        # separated characters may form one letter now
         normal = normalized("NFKC", shown) if hidden else normal
     return normal.replace(_HYPHEN, "-").replace(_DASH, "-")
 
 
 def _may_hide(text: str) -> bool:
-    """Whether a text may have characters that hide words. Most have none; looking for them takes ten times longer."""
+    """Return whether a text may have characters that hide words. Most have none; a search takes 10 times longer."""
     data = text.encode(errors="surrogatepass")
     return any(
         first not in _BEGINNINGS or _BEGINNINGS[first].search(data) for first in set(data.translate(None, _SHOWN))
