@@ -1,6 +1,6 @@
-"""Starts programs that can read one folder only, whatever links their arguments lead through.
+"""Starts programs that can read one folder only, even through links in their arguments.
 
-Linux' Landlock restricts the thread that asks for it, and the processes that this thread starts. So each start has a
+Linux' Landlock restricts the thread that requests it, and the processes that this thread starts. So each start has a
 thread of its own.
 """
 
@@ -26,7 +26,7 @@ _VERSION, _PATH_BENEATH = 1, 1
 #: Rights over files: to execute and read them, and to list directories.
 _EXECUTE, _READ, _LIST = 1 << 0, 1 << 2, 1 << 3
 _ALL = _EXECUTE | _READ | _LIST
-#: What programs of the system need to start.
+#: Files that programs of the system need to start.
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache", "/dev/null")
 
 Started = TypeVar("Started")
@@ -34,7 +34,7 @@ Started = TypeVar("Started")
 
 @cache
 def can_bound_reads() -> bool:
-    """Whether the system can restrict what a program reads: Linux with Landlock, since 5.13."""
+    """Return whether the system can restrict a program's reads: Linux with Landlock, since 5.13."""
     return sys.platform == "linux" and _call(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION) > 0
 
 

@@ -1,4 +1,4 @@
-"""The mark of a directory: a small file with a random id, which says which directory it is whoever looks at it."""
+"""The mark of a directory: a small file with a random id, which identifies the directory from every machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 
 #: Name of the file.
 FILE = ".foldex-directory"
-#: Bytes that are read of it, more than it has.
+#: Bytes that are read of the file, more than it has.
 _MAX_BYTES = 128
-#: Seconds after its last change when a mark counts as at rest. File clocks are too coarse to tell two changes apart.
+#: Seconds after its last change when a mark counts as at rest. File clocks are too coarse to distinguish two changes.
 REST_S = 1.0
 #: Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -28,17 +28,17 @@ class Mark(NamedTuple):
     installation: UUID
 
 
-#: Stands for a file that is not a mark. No directory has this id.
+#: Represents a file that is not a mark. No directory has this id.
 _DAMAGED = Mark(UUID(int=0), UUID(int=0))
 
 
 def new_mark(installation: UUID) -> Mark:
-    """A mark that no directory has."""
+    """Return a mark that no directory has."""
     return Mark(uuid4(), installation)
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """The mark of a directory; None if it has none or is missing. Raises `OSError` if that cannot be told."""
+    """Return the mark of a directory; None if it has none or is missing. Raises `OSError` if that is unknown."""
     try:
         file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -55,11 +55,11 @@ def read_mark(directory: Path) -> Mark | None:
 
 
 class MarkReader:
-    """Reads the mark of a directory again and again. While its file stays the same, that is one call of the system."""
+    """Reads the mark of a directory repeatedly. While its file stays the same, that takes one system call."""
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._file = directory, directory / FILE
-        #: What tells the file apart, and the mark in it.
+        #: The identity of the file, and the mark in it.
         self._last: tuple[tuple[int, ...], Mark | None] | None = None
 
     def read(self) -> Mark | None:
@@ -78,7 +78,7 @@ class MarkReader:
 
 
 def add_mark(directory: Path, mark: Mark) -> None:
-    """Make the directory if it is missing, and give it this mark unless it has one. Raises `OSError`."""
+    """Create the directory if it is missing, and give it this mark unless it has one. Raises `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     written = _write(directory, mark)
     try:
@@ -95,7 +95,7 @@ def add_mark(directory: Path, mark: Mark) -> None:
 
 
 def replace_mark(directory: Path, mark: Mark) -> None:
-    """Make the directory if it is missing, and give it this mark instead of any other. Raises `OSError`."""
+    """Create the directory if it is missing, and replace any other mark by this one. Raises `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(directory, mark).replace(directory / FILE)
     _sync(directory)
@@ -113,7 +113,7 @@ def _add_without_links(directory: Path, mark: Mark) -> None:
 
 
 def _write(directory: Path, mark: Mark) -> Path:
-    """A complete file beside the mark."""
+    """Write a complete file beside the mark."""
     handle, path = tempfile.mkstemp(dir=directory, prefix=f"{FILE}-")
     with os.fdopen(handle, "wb") as file:
         file.write(_text(mark))

@@ -1,4 +1,4 @@
-"""Disk space: how much is left, and which errors mean that the disk is full."""
+"""Disk space: the free space, and the errors that mean that the disk is full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psycopg.errors import DiskFull as PostgresDiskFull
 from schemas.errors import DiskFull
 from worker.machine.error_texts import lacks_space
 
-#: Bytes that should stay free, and the share of a disk that is less.
+#: Bytes that should stay free. On a small disk, this share of the disk.
 RESERVE_BYTES, RESERVE_SHARE = 512 << 20, 1 / 10
 #: One part in this many of the reserve is kept for reading, cancelling and deleting.
 LAST_SHARE = 4
@@ -34,11 +34,11 @@ class DiskSpace:
     reserve: int
 
     def free(self) -> int:
-        """Free space, in bytes."""
+        """Return the free space, in bytes."""
         return free_bytes(self.directory)
 
     def warning(self) -> str | None:
-        """A sentence if less than the reserve is free, else None."""
+        """Return a sentence if less than the reserve is free, else None."""
         free = self.free()
         if free >= self.reserve:
             return None
@@ -54,9 +54,9 @@ class DiskSpace:
 
     @contextmanager
     def adding(self, size: int) -> Iterator[None]:
-        """Write so many bytes within the block. Raises `DiskFull` if too little would be left.
+        """Write this many bytes within the block. Raises `DiskFull` if too little space would be left.
 
-        What other threads write at this moment counts as well. Other processes can each exceed the bound by one block.
+        Concurrent writes of other threads count as well. Other processes can each exceed the bound by one block.
         """
         with _lock:
             _being_written[self.directory] += size
@@ -70,23 +70,23 @@ class DiskSpace:
 
 
 def free_bytes(directory: Path) -> int:
-    """Free bytes on the disk of a directory, or of its nearest existing parent."""
+    """Return the free bytes on the disk of a directory, or of its nearest existing parent."""
     return shutil.disk_usage(_existing(directory)).free
 
 
 def usual_reserve(directory: Path) -> int:
-    """Bytes that should stay free on that disk."""
+    """Return the bytes that should stay free on that disk."""
     return int(min(RESERVE_BYTES, RESERVE_SHARE * shutil.disk_usage(_existing(directory)).total))
 
 
 def full_message(directory: Path, needed: int) -> str:
-    """A message that says which disk is full, how much space is needed, and what to do."""
+    """Return a message with the full disk, the space needed, and the remedy."""
     left = _mb(free_bytes(directory))
     return f"The disk of {directory} is full: {_mb(needed)} are needed, {left} are left; free some space."
 
 
 def means_full(error: BaseException | None) -> bool:
-    """Whether an error, or any cause of it, means that a disk is full."""
+    """Return whether an error, or any cause of it, means that a disk is full."""
     while error is not None:
         if isinstance(error, DiskFull | PostgresDiskFull):
             return True

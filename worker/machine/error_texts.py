@@ -1,4 +1,4 @@
-"""What some libraries and programs say of an error in its text alone. Nothing else decides by the text of an error."""
+"""Errors that some libraries and programs report only as text. No other module decides by the text of an error."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def lacks_file(error: BaseException | None) -> bool:
-    """Whether LanceDB misses a file, or finds no table in a directory."""
+    """Return whether LanceDB misses a file, or finds no table in a directory."""
     return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
 
 
 def system_error(error: BaseException) -> int | None:
-    """The number of the system's error that led to an error, also of a library that only says it. None if none did."""
+    """Return the system's error number behind an error, even if a library only prints it. None if there is none."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     said = re.search(r"\(os error (\d{1,5})\)", str(error))
@@ -19,20 +19,20 @@ def system_error(error: BaseException) -> int | None:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether a library says that the memory did not suffice."""
+    """Return whether a library reports too little memory."""
     return re.search("out of memory|cannot allocate memory|resources exhausted", str(error), re.IGNORECASE) is not None
 
 
 def knows_no_field(detail: str) -> bool:
-    """Whether a Foldex refused a request for a field of it, and none of its config, that this Foldex has."""
+    """Return whether an older Foldex refused a field of a request, not of a config, that this Foldex has."""
     return re.match(r"\w+: Extra inputs are not permitted", detail) is not None
 
 
 def own_message(said: str) -> str:
-    """What a validator of ours says, without the words that pydantic puts before it."""
+    """Return the message of our own validator, without the prefix that pydantic adds."""
     return said.removeprefix("Value error, ")
 
 
 def lacks_space(error: BaseException) -> bool:
-    """Whether LanceDB, or a program that we start, found no space on a disk."""
+    """Return whether LanceDB, or a program that we start, reports a full disk."""
     return isinstance(error, OSError | RuntimeError) and "No space left on device" in str(error)

@@ -1,7 +1,7 @@
-"""Handles of directories and files, opened without following a link anywhere on the way.
+"""Handles of directories and files, opened without following a link anywhere on the path.
 
-A path that was checked may lead elsewhere when it is used, because somebody swapped a link in. A handle stays what it
-is. So whoever checks a place opens it first, and then checks and uses the handle.
+A checked path may lead elsewhere when it is used, because somebody swapped a link in. A handle always refers to the
+same file. So callers open a place first, and then check and use the handle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 REGULAR_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 #: Bytes per read call.
 _PIECE_BYTES = 1 << 18
-#: Flags to open a directory that is passed through, which may be closed to listing.
+#: Flags to open a directory on the way, which may deny listing.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 #: The system call, which has the same number on every architecture, and its ways to resolve a path.
@@ -31,7 +31,7 @@ _MAX_PATH = 4096
 #: Errors of a kernel, or of a container's filter, that does not offer the call.
 _NOT_OFFERED = {errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL}
 
-#: Errors of a process or machine that can open nothing more.
+#: Errors of a process or machine that has no more handles.
 OUT_OF_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 #: Device and inode of a directory, whatever its path.
@@ -43,13 +43,13 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_real(path: bytes, flags: int = DIRECTORY) -> int:
-    """A handle of what is at an absolute path. Raises `OSError` if a link is on the way. The caller closes it."""
+    """Open an absolute path. Raises `OSError` if it contains a link. The caller closes the handle."""
     with closing(os.open(b"/", _PASS)) as top:
         return open_beneath(top, [part for part in path.split(b"/") if part], flags)
 
 
 def open_beneath(start: int, parts: Sequence[bytes], flags: int = DIRECTORY) -> int:
-    """A handle of what is at `parts` below the directory `start`, as `open_real` gives it."""
+    """Open `parts` below the directory `start`, as `open_real` does."""
     path = b"/".join(parts)
     if any(part in {b"", b".", b".."} or b"/" in part or b"\0" in part for part in parts):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
@@ -58,14 +58,14 @@ def open_beneath(start: int, parts: Sequence[bytes], flags: int = DIRECTORY) -> 
     if len(parts) > 1 and len(path) < _MAX_PATH and has_openat2():
         try:
             return open_at_once(start, path, flags)
-        except BlockingIOError:  # something was renamed on the way, and the kernel cannot tell whether it matters
+        except BlockingIOError:  # a part of the path was renamed, and the kernel does not know whether that matters
             pass
     return open_by_steps(start, parts, flags)
 
 
 @cache
 def has_openat2() -> bool:
-    """Whether the system opens a path without links in one call. Linux does so since 5.6."""
+    """Return whether the system opens a path without links in one call. Linux does so since 5.6."""
     if sys.platform != "linux":
         return False
     try:
@@ -111,7 +111,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def identity(handle: int) -> Identity:
-    """What distinguishes an opened directory from all others, whatever its name or mount."""
+    """Return the identity of an opened directory, which does not depend on its name or mount."""
     return identity_of(os.fstat(handle))
 
 
@@ -121,7 +121,7 @@ def identity_of(info: os.stat_result) -> Identity:
 
 
 def lies_in(handle: int, places: Collection[Identity]) -> bool:
-    """Whether an opened directory is one of these, or lies in one."""
+    """Return whether an opened directory is one of these, or lies in one."""
     top = identity_of(os.stat(b"/"))  # noqa: PTH116 - a Path is of no use here
     here = os.open(b".", _PASS, dir_fd=handle)
     try:
@@ -137,7 +137,7 @@ def lies_in(handle: int, places: Collection[Identity]) -> bool:
 
 
 def path_of_handle(handle: int) -> str:
-    """A path by which a child of this process reaches what is opened here, until it starts its program."""
+    """Return a path to an open handle for a child of this process, valid until the child starts its program."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -147,7 +147,7 @@ def path_of_handle(handle: int) -> str:
 
 
 def read_up_to(handle: int, limit: int) -> bytes:
-    """The next bytes of a file, at most `limit`; fewer only at its end."""
+    """Return the next bytes of a file, at most `limit`; fewer only at its end."""
     pieces, remaining = [], limit
     while remaining and (piece := os.read(handle, min(remaining, _PIECE_BYTES))):
         pieces.append(piece)

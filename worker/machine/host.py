@@ -1,4 +1,4 @@
-"""Which machine this is. Node names, the registry of hosts, and messages name it in one way."""
+"""The identity of this machine. Node names, the registry of hosts, and messages all use it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-#: Files of which the first holds the id that the system made when it was installed. Images may lack it, or share it.
+#: Files with the id that the system created when it was installed; the first one counts. Images may lack or share it.
 MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
-#: Bytes of such a file that count.
+#: Bytes that are read of such a file.
 MAX_MACHINE_ID = 64
-#: Characters of a host's name that are shown, Linux's own limit.
+#: Maximum characters of a host's name in output, Linux's own limit.
 MAX_NAME = 64
 #: Hex digits of a host's id.
 ID_DIGITS = 12
 
-#: Characters that are shown of the name of a process, which holds that of its host.
+#: Maximum characters of a process name in output, which includes its host's name.
 MAX_PROCESS_NAME = 120
-#: What a name may not hold where it is shown: names in a network, and of Celery's nodes, are made of the rest.
+#: Characters that a displayed name may not contain: network names and Celery's node names use the others.
 _FOREIGN = re.compile(r"[^A-Za-z0-9.@_-]")
-#: A bit of a network address that `uuid.getnode` sets if it found none and made one up for this process.
+#: A bit of a network address that `uuid.getnode` sets if it found none and invented one for this process.
 _MADE_UP = 1 << 40
 
 
@@ -44,7 +44,7 @@ class Host:
 
 @functools.cache
 def this_host() -> Host:
-    """The host of this process."""
+    """Return the host of this process."""
     name = socket.gethostname()
     address = uuid.getnode()
     parts = (_machine_id(), name, "" if address & _MADE_UP else f"{address:012x}")
@@ -53,12 +53,12 @@ def this_host() -> Host:
 
 
 def plain_name(name: str) -> str:
-    """A host's name as it can be shown anywhere: bounded, and without control characters."""
+    """Return a host's name for output: bounded, and without control characters."""
     return plain(name[:MAX_NAME]) or "unnamed"
 
 
 def plain(text: str) -> str:
-    """Foreign text as a name that can be shown anywhere."""
+    """Return untrusted text as a name for output."""
     return _FOREIGN.sub("_", text[:MAX_PROCESS_NAME])
 
 

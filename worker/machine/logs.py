@@ -53,12 +53,12 @@ def configure(level: str) -> None:
 
 
 def request_at_hand() -> str | None:
-    """Id of the request for which this thread works, as the log has it; None if it works for none."""
+    """Return the id of the request for which this thread works, from the log context; None if there is none."""
     return structlog.contextvars.get_contextvars().get("request_id")
 
 
 def bind_run(task_id: UUID, tool_id: UUID, request_id: str | None) -> None:
-    """Let the lines of this thread name a run over an index, and the request that led to it."""
+    """Add a run over an index, and the request that led to it, to the log lines of this thread."""
     structlog.contextvars.bind_contextvars(task_id=str(task_id), tool_id=str(tool_id))
     if request_id is None:
         # the message may be another run's
@@ -68,7 +68,7 @@ def bind_run(task_id: UUID, tool_id: UUID, request_id: str | None) -> None:
 
 
 def _escape(_: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Escape control characters in foreign text, such as file names."""
+    """Escape control characters in untrusted text, such as file names."""
     return {
         key: _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", value) if isinstance(value, str) else value
         for key, value in event.items()

@@ -1,6 +1,6 @@
-"""Folders that the owner of an embedded stack named on the command line or in the page, and that it may therefore read.
+"""Folders that the owner of an embedded stack named on the command line or in the page, and that it may read.
 
-They are kept in a file that only its owner can write. A file that others could have written is not obeyed.
+They are kept in a file that only its owner can write. A file that others could have written is ignored.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from worker.machine.owned_file import read_owned, rewrite_owned
 
 
 def named_folders_file(home: Path) -> Path:
-    """Where an installation keeps the folders that were named."""
+    """Return the path of an installation's file with named folders."""
     return home / "run" / "folders.json"
 
 
 def named_folders(file: Path | None) -> list[Path]:
-    """The real paths in a file; none if the file is missing, or if another user could have written it.
+    """Return the real paths in a file; none if the file is missing, or if another user could have written it.
 
-    A folder on whose path a symbolic link has appeared since is left out. Later ones are not followed either.
+    A folder whose path contains a newer symbolic link is left out. Later links are not followed either.
     """
     paths = [] if file is None else _parsed(read_owned(file))
     return [Path(path) for path in paths if _is_real(path)]
 
 
 def name_folder(file: Path, path: str) -> bool:
-    """Add a folder, whose path has no links. Returns whether it is new. Raises OSError if it cannot be written."""
+    """Add a folder whose path has no links. Returns whether it is new. Raises OSError if the file cannot be written."""
     return _rewrite(file, lambda paths: [*paths, path] if path not in paths else paths)
 
 
@@ -39,7 +39,7 @@ def forget_folder(file: Path, path: str) -> None:
 
 
 def _rewrite(file: Path, change: Callable[[list[str]], list[str]]) -> bool:
-    """Whether the change changes anything."""
+    """Rewrite the file. Returns whether the change had an effect."""
 
     def changed(before: bytes) -> bytes:
         paths = _parsed(before)

@@ -11,6 +11,6 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @functools.cache
 def named_texts(package: str, file: str) -> dict[str, str]:
-    """The texts of a package's file, by name."""
+    """Return the texts of a package's file, by name."""
     _, *parts = _NAME.split(resources.files(package).joinpath(file).read_text())
     return {key: text.strip() for key, text in zip(parts[::2], parts[1::2], strict=True)}

@@ -1,6 +1,6 @@
 """A small file that only the owner of this process can read or write.
 
-What others could have written is not obeyed.
+Contents that others could have written are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 20
 
 
 def read_owned(file: Path) -> bytes:
-    """The content of a file; empty if it is missing, or if another user can read it or could have written it."""
+    """Return the content of a file; empty if it is missing, or if another user can read it or could have written it."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -48,7 +48,7 @@ def rewrite_owned(file: Path, change: Callable[[bytes], bytes]) -> bool:
 
 
 def write_owned(file: Path, content: bytes) -> None:
-    """Write a whole file, or leave what was there. Raises `OSError`."""
+    """Write a whole file, or leave the old one. Raises `OSError`."""
     if len(content) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file)
     temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

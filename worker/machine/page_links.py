@@ -1,7 +1,7 @@
-"""Links that open the page as the owner of an embedded stack, and the sessions that were opened by them.
+"""Links that open the page as the owner of an embedded stack, and the sessions that they open.
 
-A link's token works once, and opens a session of its own. The file has hashes alone, and only its owner can read it.
-Each start of the stack forgets all of them.
+A link's token works once, and opens a session of its own. The file has only hashes, and only its owner can read it.
+Each start of the stack deletes all links and sessions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from worker.machine.owned_file import read_owned, rewrite_owned, write_owned
 
-#: Links and sessions that are kept. The oldest of more are forgotten.
+#: Maximum number of links and sessions; the oldest are deleted.
 MAX_LINKS = 16
 MAX_SESSIONS = 64
 #: Bytes of a token, from the system's source of randomness.
@@ -32,31 +32,31 @@ class _Kept(BaseModel):
 
 
 def page_links_file(home: Path) -> Path:
-    """Where an installation keeps links and sessions."""
+    """Return the path of an installation's file with links and sessions."""
     return home / "run" / "page.json"
 
 
 def forget_links(file: Path) -> None:
-    """Begin without any link or session. Raises `OSError`."""
+    """Delete all links and sessions. Raises `OSError`."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_owned(file, b"{}")
 
 
 def new_link(file: Path) -> str:
-    """The token of a new link. Raises `OSError` if it cannot be kept."""
+    """Create a link and return its token. Raises `OSError` if it cannot be stored."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     _rewrite(file, lambda kept: _Kept(links=[*kept.links, _hashed(token)][-MAX_LINKS:], sessions=kept.sessions))
     return token
 
 
 def open_session(file: Path, link: str) -> str | None:
-    """The token of a session that a link opens, which it does once; None for any other text. Raises `OSError`."""
+    """Open a link's only session and return its token; None for any other text. Raises `OSError`."""
     hashed, session = _hashed(link), secrets.token_urlsafe(TOKEN_BYTES)
     if not _holds(_parsed(read_owned(file)).links, hashed):
         return None
 
     def exchanged(kept: _Kept) -> _Kept:
-        # another call may have used it a moment ago
+        # another call may just have used it
         if not _holds(kept.links, hashed):
             return kept
         return _Kept(
@@ -68,7 +68,7 @@ def open_session(file: Path, link: str) -> str | None:
 
 
 def is_session(file: Path, session: str) -> bool:
-    """Whether a link opened this session since the stack was started."""
+    """Return whether a link opened this session since the stack was started."""
     return _holds(_parsed(read_owned(file)).sessions, _hashed(session))
 
 
@@ -88,7 +88,7 @@ def _parsed(data: bytes) -> _Kept:
 
 
 def _holds(hashes: list[str], hashed: str) -> bool:
-    """Whether a hash is among others, in a time that tells nothing of them."""
+    """Return whether a hash is in a list, in constant time."""
     return sum(hmac.compare_digest(each.encode(), hashed.encode()) for each in hashes) > 0
 
 

@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with(parent: int, number: Signals) -> None:
-    """Get this signal once the parent ends (on Linux). Raises `SystemExit` if it has ended already."""
+    """Receive this signal once the parent ends (on Linux). Raises `SystemExit` if it has ended already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:

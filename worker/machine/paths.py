@@ -8,12 +8,12 @@ from pathlib import Path
 
 from schemas.errors import FolderGone
 
-#: A link that changes during this many attempts to resolve it counts as missing.
+#: Number of attempts to resolve a changing link before it counts as missing.
 _ATTEMPTS = 10
 
 
 def real_path(path: str | Path) -> str:
-    """The path with links resolved; missing parts stay. Raises `FolderGone` for a link that keeps changing.
+    """Return the path with links resolved; missing parts stay. Raises `FolderGone` for a link that keeps changing.
 
     Before Python 3.13, `os.path.realpath` raises if a link disappears while it is being resolved.
     """
@@ -24,5 +24,5 @@ def real_path(path: str | Path) -> str:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a real path is that of a folder, or of something in it. It compares names, and looks at no disk."""
+    """Return whether a real path equals a folder's or lies below it. It compares names only, without the disk."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -15,7 +15,7 @@ from typing import Literal
 from worker.machine import directory_mark
 
 _PR_SET_DUMPABLE = 4
-#: Mode bits of everyone but the owner.
+#: Mode bits of everyone except the owner.
 OTHERS = 0o077
 #: Entries of an installation's directory, besides those of vector stores. A directory with other entries is also used
 #: by something else.
@@ -57,9 +57,9 @@ def _change(directory: Path, mode: int) -> None:
             directory.chmod(mode)
 
 
-@lru_cache(64)  # asked for every request, mostly about the same two
+@lru_cache(64)  # called for every request, mostly about the same two
 def names_loopback(host: str) -> bool:
-    """Whether a host's name or address is loopback, so that only programs on this machine reach it."""
+    """Return whether a host's name or address is loopback, so that only programs on this machine reach it."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

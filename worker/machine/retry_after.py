@@ -16,7 +16,7 @@ _SECONDS_OF = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LONGEST_VALUE = 64
 #: Numbers above these are moments since 1970, in seconds and in milliseconds.
 _MOMENT, _MOMENT_MS = 1e9, 1e12
-#: Headers with the moment at which a rate begins anew, each with the header that says what is left of it.
+#: Headers with the moment at which a rate resets, each with the header of its remaining amount.
 _RESETS = {
     "x-ratelimit-reset-requests": "x-ratelimit-remaining-requests",
     "x-ratelimit-reset-tokens": "x-ratelimit-remaining-tokens",
@@ -30,7 +30,7 @@ _RESETS = {
 
 
 def seconds_to_wait(retry_after: str | None, now: float | None = None) -> float | None:
-    """Seconds to wait, from a header's value: seconds, a length of time, a moment or a date. `now` is the service's."""
+    """Return the seconds to wait from a header: seconds, a duration, a moment or a date. `now` is the service's."""
     value = (retry_after or "").strip()
     if not value or len(value) > _LONGEST_VALUE:
         return None
@@ -45,9 +45,9 @@ def seconds_to_wait(retry_after: str | None, now: float | None = None) -> float 
 
 
 def asked_wait(headers: Mapping[str, str], *, is_rate_limit: bool) -> float | None:
-    """Seconds that the headers of an answer ask to wait, None if they do not. Names of headers are in lower case.
+    """Return the seconds that an answer's headers ask to wait; None if they do not. Header names are lower case.
 
-    Only the answer to a request above the rate waits for the rate: others report it, too.
+    Only the answer to a request above the rate waits for its reset, because other answers report it too.
     """
     now = _date(headers.get("date"))
     in_ms = seconds_to_wait(headers.get("retry-after-ms"), now)
@@ -69,7 +69,7 @@ def _from_number(number: float, now: float) -> float:
 
 
 def _seconds_until(value: str, now: float) -> float:
-    """Seconds from a length of time or a date; not a number if it is neither."""
+    """Return the seconds of a duration or until a date; not a number if it is neither."""
     parts = _DURATION.findall(value)
     if parts and "".join(map("".join, parts)) == value:
         return sum(float(amount) * _SECONDS_OF[unit] for amount, unit in parts)
@@ -78,7 +78,7 @@ def _seconds_until(value: str, now: float) -> float:
 
 
 def _date(value: str | None) -> float | None:
-    """The moment of a date as of HTTP, or of RFC 3339."""
+    """Return the moment of an HTTP date or an RFC 3339 date."""
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             date = parse(value or "")

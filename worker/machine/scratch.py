@@ -1,4 +1,4 @@
-"""Temporary directories that do not outlive their process: what a killed one left, a later one removes."""
+"""Temporary directories that do not outlive their process: a later process removes those of a killed one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _PREFIX = "foldex-scratch-"
-#: Seconds for which a directory without an owner is left alone: its owner may be about to lock it.
+#: Seconds for which a directory without an owner is kept: its owner may be about to lock it.
 _MIN_AGE_SECONDS = 60.0
 
 
@@ -21,7 +21,7 @@ class Scratch:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._handle = os.open(self.path, os.O_RDONLY)
-        # some network file systems know no locks: what a killed process leaves there stays
+        # some network file systems have no locks: directories of killed processes stay there
         with suppress(OSError):
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -34,17 +34,17 @@ class Scratch:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the directory with all that it holds."""
+        """Remove the directory with its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.leave()
 
     def leave(self) -> None:
-        """Leave the directory to the other process that a fork made its owner."""
+        """Leave the directory to the other process, which a fork made its owner."""
         os.close(self._handle)
 
 
 def hold_files_of_pool() -> None:
-    """Let the pool of Celery, in this process and its forks, make its temporary files in a directory of ours."""
+    """Make the Celery pool, in this process and its forks, create its temporary files in a directory of ours."""
     from multiprocessing import process, util
 
     scratch = Scratch()

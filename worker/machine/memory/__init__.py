@@ -1,1 +1,1 @@
-"""Memory of a process: the shares of its parts, and what gives memory back."""
+"""Memory of a process: the shares of its parts, and its return to the machine."""

@@ -1,15 +1,15 @@
-"""What the caches and buffers of one process of the API may take: shares of `API_MEMORY_MB`.
+"""Memory limits for the caches and buffers of one API process, as shares of `API_MEMORY_MB`.
 
-The rest is for the process itself with its model (215 MB), and for what calls in progress hold.
+The rest is for the process itself with its model (215 MB), and for calls in progress.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: MiB of one process of the API, unless the operator sets another number.
+#: Default MiB of one API process.
 DEFAULT_MB = 1024
-#: Bytes that a connection takes while it waits.
+#: Bytes of a waiting connection.
 CONNECTION_BYTES = 32 << 10
 
 
@@ -56,7 +56,7 @@ class ApiMemory:
 
     @property
     def found_rows(self) -> int:
-        """Rows of chunks that searches found."""
+        """Rows of found chunks."""
         return self.total // 32
 
     @property

@@ -1,4 +1,4 @@
-"""Gives memory that work has freed back to the machine."""
+"""Returns freed memory to the machine."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-#: Seconds without work after which memory goes back. Work that follows at once would take it again.
+#: Seconds without work after which memory is returned. Work that follows at once would take it again.
 IDLE_SECONDS = 5.0
-#: Bytes of a block that is not kept once it is freed.
+#: Size in bytes above which a block is returned as soon as it is freed.
 LARGE_BLOCK_BYTES = 1 << 20
 #: The number of glibc's option.
 _M_MMAP_THRESHOLD = -3
 
 
 class IdleProcess:
-    """Gives memory back once the process has been idle for `IDLE_SECONDS` after work. One thread works."""
+    """Returns memory once the process has been idle for `IDLE_SECONDS` after work. One thread works."""
 
     def __init__(self) -> None:
         self._timer: Timer | None = None
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Work that uses much memory."""
+        """Mark work that uses much memory."""
         if self._timer is not None:
             self._timer.cancel()
         try:
@@ -43,11 +43,11 @@ def keep_little() -> None:
 
 
 def give_back() -> None:
-    """Return freed memory to the machine: the C library and Arrow keep it otherwise. Takes some tens of milliseconds.
+    """Return freed memory to the machine, because the C library and Arrow would keep it. Takes some 10 ms.
 
-    Where the C library has no such call, only Arrow's memory and that of garbage goes back.
+    If the C library has no such call, only Arrow's memory and garbage are returned.
     """
-    # what refers to itself is memory that nothing uses, until Python looks for it
+    # reference cycles keep memory until Python collects them
     gc.collect()
     # without Arrow's import, its pool holds nothing
     if arrow := sys.modules.get("pyarrow"):

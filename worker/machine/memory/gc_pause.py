@@ -1,4 +1,4 @@
-"""Saves garbage collections during work that makes many objects and no garbage."""
+"""Saves garbage collections during work that creates many objects and no garbage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: New objects after which a process that indexes collects garbage: those of some hundred chunks. With Python's 700 it
+#: New objects after which an indexing process collects garbage: those of some hundred chunks. Python's default of 700
 #: scanned all chunks of a claim several times.
 _OBJECTS = 100_000
 

@@ -1,4 +1,4 @@
-"""How much memory this machine has, or its container."""
+"""The memory of this machine, or of its container."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a process does for several projects, shared fairly between them."""
+"""Resources of a process that projects share fairly."""

@@ -1,4 +1,4 @@
-"""A cache in which no owner, such as a project, takes the place of others that have less in it."""
+"""A cache in which no owner, such as a project, evicts entries of owners that use less."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class FairCache(Cache[Key, Value], Generic[Key, Value]):
-    """Evicts what the owner of most bytes has used least recently. Not thread-safe."""
+    """Evicts the least recently used entry of the owner of most bytes. Not thread-safe."""
 
     def __init__(
         self, size: int, owner_of: Callable[[Key], Hashable], getsizeof: Callable[[Value], int] | None = None

@@ -1,4 +1,4 @@
-"""Threads that work for all projects of a process in turn."""
+"""Threads that serve all projects of a process in turn."""
 
 from __future__ import annotations
 

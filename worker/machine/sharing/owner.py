@@ -1,4 +1,4 @@
-"""For whom the thread or coroutine at hand works: a project, or an address without a key. None in workers."""
+"""The owner for whom the current thread or coroutine works: a project, or an address without a key. None in workers."""
 
 from __future__ import annotations
 

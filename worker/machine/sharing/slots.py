@@ -1,4 +1,4 @@
-"""Bounds how many things of a kind a process does at the same time, shared fairly between projects."""
+"""Limits the concurrent operations of one kind in a process, shared fairly between projects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from schemas.errors import FoldexError
 
 #: Seconds between two calls of `check` while a caller waits.
 POLL_SECONDS = 0.1
-#: Seconds for which an owner that used slots counts as one that may need some at any moment.
+#: Seconds for which an owner that used slots counts as one that may need slots at any moment.
 RECENT_SECONDS = 2.0
-#: Seconds that a slot stays empty at most.
+#: Maximum seconds that a slot stays empty.
 MAX_REST_SECONDS = 5.0
 
 
 class QueueFull(Exception):
-    """As many callers of this owner wait as may."""
+    """Raised when the maximum number of callers of this owner wait."""
 
 
 class Turn(Protocol):
-    """Someone who waits. `set` is called once, in any thread, while the slots are locked."""
+    """A waiting caller. `set` is called once, in any thread, while the slots are locked."""
 
     def set(self) -> None:
         """Take the slot."""
@@ -68,9 +68,9 @@ class _LoopTurn:
 
 
 class RecentOwners:
-    """Who used slots last, of all `Slots` that share this. Nobody counts an owner without a name as another one.
+    """The most recent users of all `Slots` that share this. An owner without a name does not count as another owner.
 
-    Races cost one wrong answer at most.
+    A race causes at most one wrong answer.
     """
 
     def __init__(self) -> None:
@@ -85,21 +85,21 @@ class RecentOwners:
         self._last_at = time.monotonic()
 
     def has_others(self, owner: str) -> bool:
-        """Whether another owner used slots within `RECENT_SECONDS`."""
+        """Return whether another owner used slots within `RECENT_SECONDS`."""
         other_at = self._other_at if owner == self._last else self._last_at
         return time.monotonic() - other_at < RECENT_SECONDS
 
 
 class Slots:
-    """As many slots as things may be done at the same time. Thread-safe.
+    """One slot for each concurrent operation. Thread-safe.
 
-    An owner, such as a project, holds at most `per_owner` slots (None: as many as there are). While another one has
-    used some within `RECENT_SECONDS`, it gets only `beside` of them (None: the same). A free slot goes to the waiting
-    owner that holds the fewest; among equals, to the one that waits for longest. At most `queue` callers of an owner
-    wait (None: any number), and at most `queue_of_all` together, except that each owner may have one.
+    An owner, such as a project, holds at most `per_owner` slots (None: all). While another owner has used slots within
+    `RECENT_SECONDS`, it gets only `beside` slots (None: the same). A free slot goes to the waiting owner that holds the
+    fewest; among equals, to the one that has waited longest. At most `queue` callers of an owner wait (None: any
+    number), and at most `queue_of_all` together, except that each owner may have one.
 
     Beside others, a slot that an owner held for a second stays empty for `rest` seconds before the owner gets it again,
-    but for at most `MAX_REST_SECONDS`. Owners that use any of the slots that share `recent` count as others.
+    but for at most `MAX_REST_SECONDS`. Users of all slots with the same `recent` count as others.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Slots:
         self._resting: list[tuple[str, float]] = []
         self._lock = Lock()
         self._held: Counter[str] = Counter()
-        #: Waiting callers by owner. The owner that got a slot last stands last.
+        #: Waiting callers by owner. The owner that got the latest slot comes last.
         self._waiting: dict[str, deque[Turn]] = {}
 
     @contextmanager
@@ -139,7 +139,7 @@ class Slots:
 
     @contextmanager
     def waiting(self, check: Callable[[], None], owner: str = "") -> Iterator[None]:
-        """Hold a slot, however long that takes. Until then `check` is called, which may raise to end the wait.
+        """Hold a slot, and wait for it without a limit. `check` is called meanwhile and may raise to end the wait.
 
         Raises `QueueFull`.
         """
@@ -170,7 +170,7 @@ class Slots:
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[None]:
-        """Give back a slot that the caller holds, and take one again at the end, however long that takes."""
+        """Release a slot of the caller during the block, then wait for a slot again without a limit."""
         self.release(owner)
         try:
             yield
@@ -188,7 +188,7 @@ class Slots:
                 raise QueueFull
 
     def release(self, owner: str, held_seconds: float = 0.0) -> None:
-        """Give back a slot that was held for so long."""
+        """Release a slot that was held for this many seconds."""
         with self._lock:
             self._recent.note(owner)
             if self._rest and self._recent.has_others(owner):
@@ -201,7 +201,7 @@ class Slots:
             self._grant()
 
     def holds_share(self, owner: str) -> bool:
-        """Whether an owner holds all the slots that it may."""
+        """Return whether an owner holds its maximum number of slots."""
         with self._lock:
             return self._held[owner] >= self._most(owner)
 
@@ -225,13 +225,13 @@ class Slots:
             self._grant_rested()
 
     def _grant_rested(self) -> None:
-        """Give out slots whose rest is over."""
+        """Grant slots whose rest is over."""
         if self._rest:
             with self._lock:
                 self._grant()
 
     def _is_crowded(self, owner: str) -> bool:
-        """Whether one more than may waits. Requires the lock."""
+        """Return whether the queue is over its limit. Requires the lock."""
         of_owner = len(self._waiting[owner])
         if self._queue is not None and of_owner > self._queue:
             return True
@@ -243,7 +243,7 @@ class Slots:
             if not turn.is_set():
                 self._forget(turn, owner)
                 return
-        # granted in the last moment
+        # granted at the last moment
         self.release(owner)
 
     def _grant(self) -> None:
@@ -262,7 +262,7 @@ class Slots:
             turn.set()
 
     def _most(self, owner: str) -> int:
-        """The slots that an owner may hold now. Requires the lock."""
+        """Return the slots that an owner may hold now. Requires the lock."""
         if not self._recent.has_others(owner):
             return self._per_owner
         now = time.monotonic()
@@ -276,4 +276,4 @@ class Slots:
 
 
 def _go_on() -> None:
-    """Wait on."""
+    """Continue to wait."""
