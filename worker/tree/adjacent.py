@@ -1,7 +1,7 @@
-"""Clusters of neighbours: texts that follow each other in a folder, cut where they differ most.
+"""Clusters of neighbours: consecutive texts of a folder, cut where they differ most.
 
-Each cut depends only on the similarities around it, as the cuts between chunks do. So an edit changes the clusters
-around it and no other.
+Each cut depends only on the similarities around it, as the cuts between chunks do. So an edit changes only the clusters
+around it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 #: Maximum size of a cluster, as a multiple of the minimum.
 MAX_FACTOR = 4
-#: Added to the difference of neighbours in different files, and in different folders: more than texts ever differ.
+#: Added to the difference of neighbours in different files, and in different folders: more than any two texts differ.
 NEXT_FILE = 2.0
 NEXT_FOLDER = 4.0
 
@@ -22,7 +22,7 @@ Gaps = NDArray[np.float32]
 
 
 def gaps(paths: Sequence[str], similarities: Sequence[float] | Gaps) -> Gaps:
-    """How much each text differs from the next one, given their files and the cosines of neighbours."""
+    """Return the difference of each text from the next one, given their files and the cosines of neighbours."""
     borders = [_border(path, following) for path, following in pairwise(paths)]
     return np.asarray(borders, dtype=np.float32) + (1 - np.asarray(similarities, dtype=np.float32))
 
@@ -42,7 +42,7 @@ def neighbours(gap: Gaps, min_size: int) -> list[range]:
 
 
 def _peaks(gap: Gaps, min_size: int) -> list[int]:
-    """Gaps that no other of the `min_size - 1` gaps on either side exceeds; of equal ones the first."""
+    """Return gaps that no other of the `min_size - 1` gaps on either side exceeds; of equal ones the first."""
     peaks = []
     for place in range(min_size - 1, len(gap) - min_size + 1):
         start = max(0, place - min_size + 1)
@@ -53,7 +53,7 @@ def _peaks(gap: Gaps, min_size: int) -> list[int]:
 
 
 def _split(gap: Gaps, run: range, min_size: int) -> list[range]:
-    """Split a run that is too long at its widest gap, again and again."""
+    """Split a run that is too long at its widest gap, and repeat for the parts."""
     if len(run) <= MAX_FACTOR * min_size:
         return [run]
     inner = gap[run.start + min_size - 1 : run.stop - min_size]

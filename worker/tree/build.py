@@ -1,8 +1,8 @@
-"""Builds a tree in short steps. What a step decided is in the rows, so another worker continues where one was killed.
+"""Builds a tree in short steps. The rows hold the result of each step, so another worker can continue a killed one.
 
     leaves → (cluster → summarise → embed) for each layer → publish
 
-Until it is published, the previous tree answers.
+The previous tree answers until the new one is published.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ PAGE = 200
 #: Estimated summaries of all further layers, as a share of a layer's own.
 HIGHER_SHARE = 0.25
 
-#: Clusters that fail in a row for the same reason before the build ends.
+#: Number of clusters in a row that may fail for the same reason before the build ends.
 MAX_FAILURES = 3
-#: Reasons that are not the model's fault: the texts are gone, or hold no words.
+#: Reasons that are not the model's fault: the texts are gone, or contain no words.
 HARMLESS = {"vanished", "no_words"}
 #: Minimum seconds of a slice, even if other work waits. A slice of indexing takes four times as long.
 MIN_SECONDS = 5.0
 
 log = structlog.get_logger()
 
-#: What a step returns: the next stage and its level; None once the tree is published.
+#: The result of a step: the next stage and its level; None once the tree is published.
 Next = tuple[str, int] | None
 
 
 class SliceTime:
-    """When a slice is over: after its time, or after a moment if other work waits."""
+    """The end of a slice: after its time, or after a moment if other work waits."""
 
     def __init__(self, run: TreeRun, seconds: float) -> None:
         self._yields = run.yields
@@ -56,7 +56,7 @@ class SliceTime:
         self._most = time.monotonic() + seconds
 
     def is_over(self) -> bool:
-        """Whether to let the next slice go on."""
+        """Return whether to let the next slice continue."""
         now = time.monotonic()
         return now > self._most or (now > self._least and self._yields())
 
@@ -86,7 +86,7 @@ def build_slice(run: TreeRun, seconds: float) -> bool:
 
 
 def _leaves(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
-    """Fix the leaves. If none changed, the tree that answers is complete already."""
+    """Fix the leaves. If none changed, the current tree is already complete."""
     build = run.build
     with run.pool.connection() as connection:
         trees.hold(connection, build)
@@ -135,7 +135,7 @@ def _cluster(run: TreeRun, level: int, _clock: SliceTime) -> Next:
 
 
 def _planned(run: TreeRun, items: Sequence[ClusterItem], found: Clusters) -> list[PlannedCluster]:
-    """One row per cluster; equal clusters are one."""
+    """Return one row per cluster; equal clusters share a row."""
     by_key: dict[str, PlannedCluster] = {}
     for slot, indices in found.members:
         children = [items[index].key for index in indices]
@@ -145,7 +145,7 @@ def _planned(run: TreeRun, items: Sequence[ClusterItem], found: Clusters) -> lis
 
 
 def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[ClusterItem], str]:
-    """The clusters of a layer with their items, or None and why the tree ends."""
+    """Return the clusters of a layer with their items, or None and the reason why the tree ends."""
     config, least = run.build.config, run.build.config.min_cluster_size
     items, batches = _items(run, level)
     if level > config.max_layers:
@@ -184,7 +184,7 @@ def _fit(run: TreeRun, level: int, items: Sequence[ClusterItem], matrix: cluster
 
 
 def _read_kept(run: TreeRun, level: int) -> list[KeptCluster]:
-    """The clusters of the tree that answers."""
+    """Return the clusters of the current tree."""
     below = build_rows.slots(run.pool, run.build, level - 1)
     rows = build_rows.read_kept_clusters(run.pool, run.build, level)
     return [KeptCluster(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
@@ -194,7 +194,7 @@ Batches = Iterator[tuple[list[ClusterItem], clusters.Vectors]]
 
 
 def _items(run: TreeRun, level: int) -> tuple[list[ClusterItem], Batches]:
-    """What a layer summarises, in the folder's order, and the same in batches with vectors."""
+    """Return the items of a layer to summarise, in the folder's order, and the same in batches with vectors."""
     leaves = build_rows.leaves(run.pool, run.build)
     if level == 1:
         items = [ClusterItem(leaf.hash, leaf.hash, leaf.path) for leaf in leaves]
@@ -218,7 +218,7 @@ def _items(run: TreeRun, level: int) -> tuple[list[ClusterItem], Batches]:
 
 
 def _neighbours(batches: Batches) -> tuple[list[ClusterItem], list[float]]:
-    """All items, and the cosine of each with the next one. Holds the vectors of one batch."""
+    """Return all items, and the cosine of each with the next one. Holds the vectors of one batch."""
     items: list[ClusterItem] = []
     similarities: list[float] = []
     last: clusters.Vectors | None = None
@@ -238,14 +238,14 @@ def _whole(batches: Batches) -> tuple[list[ClusterItem], clusters.Vectors]:
 
 
 def _summarise(run: TreeRun, level: int, clock: SliceTime) -> Next:
-    """Summarise the clusters of a layer, and write down each summary as it arrives."""
+    """Summarise the clusters of a layer, and store each summary as it arrives."""
     while waiting := build_rows.list_unsummarised(run.pool, run.build, level, PAGE):
         _summarise_some(run, level, waiting, clock)
     return _commit_advance(run, "embed", level)
 
 
 def _summarise_some(run: TreeRun, level: int, waiting: Sequence[OpenCluster], clock: SliceTime) -> None:
-    """Keep as many summaries in the making as the model may; start none after the deadline. Raises `SliceOver`."""
+    """Run as many requests as the model allows; start none after the deadline. Raises `SliceOver`."""
     queue = iter(waiting)
     with ThreadPoolExecutor(run.summariser.concurrency, thread_name_prefix="summarise") as pool:
         making: dict[Future[None], OpenCluster] = {}
@@ -295,7 +295,7 @@ def _embed(run: TreeRun, level: int, clock: SliceTime) -> Next:
 
 
 def _publish(run: TreeRun, _level: int, _clock: SliceTime) -> Next:
-    """Make the tree the one that answers."""
+    """Make the tree the current one."""
     run.lease.check()
     build_rows.publish(run.pool, run.build)
     log.info("tree complete")

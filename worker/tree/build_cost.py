@@ -1,4 +1,4 @@
-"""What a tree will cost, without asking anyone."""
+"""Estimates the cost of a tree without any request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.tree.model_summaries import PROMPT, SUMMARY_TOKENS
 
 #: Mean number of texts in a cluster, as a multiple of `min_cluster_size`, as measured with `adjacent`.
 MEAN_FACTOR = 5 / 3
-#: How often `gmm` summarises a text, because a text may have several parents.
+#: Number of times that `gmm` summarises a text, because a text may have several parents.
 GMM_PARENTS = 1.2
 #: Mean tokens of a summary.
 MEAN_SUMMARY_TOKENS = SUMMARY_TOKENS // 2
@@ -28,18 +28,18 @@ class BuildCost:
 
     @property
     def tokens(self) -> int:
-        """All tokens that are sent and received."""
+        """Total tokens sent and received."""
         return self.tokens_in + self.tokens_out
 
     def money(self, input_price: float | None, output_price: float | None) -> float | None:
-        """The costs at prices per million tokens; None if a price is unknown."""
+        """Return the costs at prices per million tokens; None if a price is unknown."""
         if input_price is None or output_price is None:
             return None
         return (self.tokens_in * input_price + self.tokens_out * output_price) / TOKENS_PER_PRICE
 
 
 def cost(config: RaptorConfig, leaves: int, tokens: int) -> BuildCost:
-    """Estimate a build of a tree over `leaves` texts that have `tokens` tokens together."""
+    """Estimate a build of a tree over `leaves` texts that have `tokens` tokens in total."""
     clusters = _clusters(config, leaves)
     parents = GMM_PARENTS if config.cluster_method == "gmm" else 1.0
     return cost_above(config, clusters=clusters, unpaid=clusters, tokens=round(tokens * parents))
@@ -48,7 +48,7 @@ def cost(config: RaptorConfig, leaves: int, tokens: int) -> BuildCost:
 def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int) -> BuildCost:
     """Estimate a build whose first layer has `clusters` clusters.
 
-    `unpaid` of them have no summary yet, and their texts have `tokens` tokens together.
+    `unpaid` clusters have no summary yet, and their texts have `tokens` tokens in total.
     """
     prompt = len(cl100k().starts(config.summary_prompt or PROMPT))
     summaries, tokens_in = unpaid, float(tokens + unpaid * prompt)
@@ -64,7 +64,7 @@ def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int)
 
 
 def _clusters(config: RaptorConfig, items: int) -> int:
-    """Expected clusters of `items` texts or summaries; 0 where the tree ends."""
+    """Return the expected clusters of `items` texts or summaries; 0 where the tree ends."""
     if items < config.min_cluster_size:
         return 0
     clusters = math.ceil(items / (config.min_cluster_size * MEAN_FACTOR))

@@ -32,7 +32,7 @@ LIBRARIES = ("sklearn", "umap")
 
 @dataclass(frozen=True, slots=True)
 class ClusterItem:
-    """A text or a summary. `member` stays when a summary's text changes; `key` does not."""
+    """A text or a summary. `member` stays the same when a summary's text changes; `key` does not."""
 
     key: str
     member: str
@@ -41,7 +41,7 @@ class ClusterItem:
 
 @dataclass(frozen=True, slots=True)
 class KeptCluster:
-    """A cluster of the tree that answers, by the `member` of its items."""
+    """A cluster of the current tree, by the `member` of its items."""
 
     slot: int
     members: frozenset[str]
@@ -49,24 +49,24 @@ class KeptCluster:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Slots with indices of items. `fit`: items when the layer was clustered from scratch, and changes since."""
+    """Slots with indices of items. `fit`: items when the layer was last clustered from scratch, and changes since."""
 
     members: Sequence[tuple[int, Sequence[int]]]
     fit: list[int]
 
 
 def needs_libraries(method: ClusterMethod) -> bool:
-    """Whether a method needs the extra `raptor`."""
+    """Return whether a method needs the extra `raptor`."""
     return method != "adjacent"
 
 
 def has_libraries() -> bool:
-    """Whether the extra `raptor` is installed here."""
+    """Return whether the extra `raptor` is installed here."""
     return all(importlib.util.find_spec(name) is not None for name in LIBRARIES)
 
 
 def by_neighbours(items: Sequence[ClusterItem], similarities: Sequence[float], min_size: int) -> Clusters:
-    """Clusters of items that follow each other."""
+    """Return clusters of consecutive items."""
     gap = adjacent.gaps([item.path for item in items], similarities)
     runs = adjacent.neighbours(gap, min_size)
     return Clusters([(slot, run) for slot, run in enumerate(runs)], [len(items), 0])
@@ -81,7 +81,7 @@ def by_fit(
     first_slot: int,
     check: Callable[[], None],
 ) -> Clusters | None:
-    """Clusters from scratch, with slots from `first_slot` on. None if the items are too few."""
+    """Cluster from scratch, with slots from `first_slot` on. None if there are too few items."""
     found = _fit(vectors, method, min_size, check)
     if not found:
         return None
@@ -91,7 +91,7 @@ def by_fit(
 def by_kept(
     items: Sequence[ClusterItem], vectors: Vectors, kept: Sequence[KeptCluster], fit: Sequence[int]
 ) -> Clusters | None:
-    """The clusters of the tree that answers, with new items in the nearest. None once too many items changed."""
+    """Return the clusters of the current tree, with new items in the nearest one. None once too many items changed."""
     places = {item.member: index for index, item in enumerate(items)}
     known = {member for cluster in kept for member in cluster.members}
     new = [index for member, index in places.items() if member not in known]

@@ -1,6 +1,6 @@
 """Summaries by `local/extractive`: sentences of the texts themselves, without a language model.
 
-Chosen are the sentences nearest to the centroid of all, without repetitions (maximal marginal relevance), in the text's
+It selects the sentences nearest to the centroid of all, without repetitions (maximal marginal relevance), in the text's
 order. Sentences are compared by their words, weighted by rarity: embedding each would cost as much as the folder.
 """
 
@@ -17,14 +17,14 @@ from worker.tokens.tokenizers import cl100k
 
 #: Name of the model.
 MODEL = "local/extractive"
-#: Maximum tokens of a summary. The local embedding model takes little more.
+#: Maximum tokens of a summary. The local embedding model accepts little more.
 SUMMARY_TOKENS = 200
 #: Maximum sentences and words that are compared; of longer clusters, sentences at equal distances.
 MAX_SENTENCES = 1000
 MAX_WORDS = 2000
 #: Weight of a sentence's nearness to the centroid; the rest is its difference from the sentences already chosen.
 RELEVANCE = 0.7
-#: Minimum words of a sentence that says something.
+#: Minimum words of a meaningful sentence.
 MIN_WORDS = 3
 
 _SENTENCE = re.compile(r"[^\n.!?]+(?:[.!?](?!\s)[^\n.!?]*)*[.!?]*")
@@ -34,7 +34,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def summary(texts: Sequence[str], max_tokens: int = SUMMARY_TOKENS) -> str:
-    """Extract a summary of at most `max_tokens` tokens. Empty only if the texts hold no words at all."""
+    """Extract a summary of at most `max_tokens` tokens. Empty only if the texts contain no words at all."""
     sentences = _sentences(texts)
     if not sentences:
         return _cut(" ".join(" ".join(text.split()) for text in texts), max_tokens)
@@ -59,7 +59,7 @@ def _sentences(texts: Sequence[str]) -> list[str]:
 
 
 def _ranked(sentences: Sequence[str]) -> list[int]:
-    """Indices of sentences in the order in which they are chosen; as many as a summary can hold."""
+    """Return the indices of sentences in order of selection; as many as a summary can hold."""
     vectors = _weighted(sentences)
     nearness = vectors @ _unit(vectors.sum(axis=0, keepdims=True))[0]
     repeated = np.zeros(len(sentences), dtype=np.float32)
@@ -75,7 +75,7 @@ def _ranked(sentences: Sequence[str]) -> list[int]:
 
 
 def _weighted(sentences: Sequence[str]) -> NDArray[np.float32]:
-    """One unit vector per sentence: how often it has each word, times how rare that word is."""
+    """Return one unit vector per sentence: the frequency of each word, times that word's rarity."""
     bags = [Counter(word.lower() for word in _WORD.findall(sentence)) for sentence in sentences]
     frequency = Counter(word for bag in bags for word in bag)
     words = [word for word, _ in sorted(frequency.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS]]

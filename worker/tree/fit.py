@@ -28,7 +28,7 @@ SEED = 0
 UMAP_FROM = 50
 #: Dimensions after the reduction.
 DIMENSIONS = 10
-#: Neighbours that UMAP looks at.
+#: Number of neighbours that UMAP considers.
 NEIGHBOURS = 15
 #: Among at most this many nodes, neighbours are found by comparing all pairs. Among more, UMAP estimates them.
 MAX_COMPARED = 50_000
@@ -49,7 +49,7 @@ STARTS = 3
 
 
 def clusters(vectors: Points, method: str, min_size: int) -> list[list[int]] | None:
-    """Clusters of at least two of the vectors, by index; None if the dimensions cannot be reduced."""
+    """Return clusters of at least two of the vectors, by index; None if the dimensions cannot be reduced."""
     divide = _by_mixture if method == "gmm" else _by_means
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -61,7 +61,7 @@ def clusters(vectors: Points, method: str, min_size: int) -> list[list[int]] | N
 
 
 def reduce_dimensions(vectors: Points, *, by_umap: bool) -> Points | None:
-    """The vectors in few dimensions, or None where that fails."""
+    """Return the vectors in few dimensions; None if that fails."""
     count, dimensions = vectors.shape
     try:
         if by_umap:
@@ -90,7 +90,7 @@ def reduce_dimensions(vectors: Points, *, by_umap: bool) -> Points | None:
 
 
 def neighbours(vectors: Points, count: int) -> tuple[NDArray[np.int32], Points]:
-    """For each vector the `count` nearest ones by cosine, itself first, and their distances."""
+    """Return for each vector the `count` nearest ones by cosine, itself first, and their distances."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths, lengths, 1)
     rows = max(1, COMPARED_AT_ONCE // len(unit))
@@ -99,7 +99,7 @@ def neighbours(vectors: Points, count: int) -> tuple[NDArray[np.int32], Points]:
     for start in range(0, len(unit), rows):
         block = slice(start, min(start + rows, len(unit)))
         distance = 1 - unit[block] @ unit.T
-        # a copy may not stand before the vector itself
+        # a copy must not precede the vector itself
         distance[np.arange(len(distance)), np.arange(block.start, block.stop)] = -1
         near = np.argpartition(distance, count - 1, axis=1)[:, :count]
         found = np.take_along_axis(distance, near, axis=1)
@@ -110,7 +110,7 @@ def neighbours(vectors: Points, count: int) -> tuple[NDArray[np.int32], Points]:
 
 
 def _parts(points: Points, divide: Divide) -> list[list[int]]:
-    """All points in parts of at most about `MAX_POINTS`."""
+    """Return all points in parts of at most about `MAX_POINTS`."""
     parts, final = [list(range(len(points)))], []
     while parts:
         part = parts.pop()
@@ -137,7 +137,7 @@ def _trials(least: int, most: int) -> list[int]:
 
 
 def _by_mixture(points: Points, trials: list[int]) -> list[list[int]]:
-    """The Gaussian mixture with the best BIC. A point belongs to each component that is likely enough."""
+    """Fit the Gaussian mixture with the best BIC. A point belongs to each component that is likely enough."""
     from sklearn.mixture import GaussianMixture
 
     spread = float(points.var()) or 1.0
@@ -153,7 +153,7 @@ def _by_mixture(points: Points, trials: list[int]) -> list[list[int]]:
 
 
 def _by_means(points: Points, trials: list[int]) -> list[list[int]]:
-    """The k-means with the best silhouette; one cluster if there is nothing to compare."""
+    """Fit the k-means with the best silhouette; one cluster if there is nothing to compare."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
@@ -172,7 +172,7 @@ def _by_means(points: Points, trials: list[int]) -> list[list[int]]:
 
 
 def _without_single(points: Points, found: list[list[int]]) -> list[list[int]]:
-    """Move the members of clusters of one to the nearest other cluster; a copy of another cluster goes."""
+    """Move the members of clusters of one to the nearest other cluster, and drop copies of another cluster."""
     distinct = list(dict.fromkeys(tuple(sorted(members)) for members in found))
     larger = [list(members) for members in distinct if len(members) > 1]
     placed = {index for members in larger for index in members}
@@ -189,7 +189,7 @@ def main(directory: Path) -> None:
     """Read the task from a directory and write the answer there."""
     # without the lock, a read or write that fails in a removed directory would end the process before it is gone
     in_use = threading.Lock()
-    # the worker that started this process holds the other end, and it closes when that worker dies
+    # the worker that started this process holds the other end, which closes when that worker dies
     threading.Thread(target=_end_with_parent, args=(directory, in_use), daemon=True).start()
     with in_use:
         task = json.loads((directory / "task.json").read_text())

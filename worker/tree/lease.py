@@ -1,4 +1,4 @@
-"""The claim of a worker on the build of one tree."""
+"""A worker's claim on the build of one tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TreeLease(Lease):
     """A lease on a build; see `Lease`."""
 
     def __init__(self, lock: Connection[Any] | None = None) -> None:
-        """`lock` is a connection that the server ends when it hears nothing: a stopped process loses it."""
+        """Create a lease. The server ends the connection `lock` without statements: a stopped process loses it."""
         super().__init__()
         self._lock = lock
 

@@ -1,4 +1,4 @@
-"""Which language model summarises."""
+"""Selects the language model that summarises."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from worker.tree import extractive
 from worker.tree.model_summaries import PROMPT, ProviderSummariser
 from worker.tree.summaries import Extractive, Summariser
 
-#: Seconds for one summary: small models on a processor are slow.
+#: Maximum seconds for one summary: small models on a CPU are slow.
 SUMMARY_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class LlmOptions:
-    """The settings of language models, by the names they have in `worker.settings`."""
+    """The settings of language models, by their names in `worker.settings`."""
 
     default_llm_model: str | None
     llm_api_base: str | None
@@ -29,7 +29,7 @@ class LlmOptions:
 
 
 def model_of(config: RaptorConfig, options: LlmOptions) -> str:
-    """The name of the model that summarises. Raises `LlmNotConfigured` and `ModelNotAllowed`."""
+    """Return the name of the model that summarises. Raises `LlmNotConfigured` and `ModelNotAllowed`."""
     name = config.llm_model or options.default_llm_model
     if name is None or (is_local(name) and name != extractive.MODEL):
         raise LlmNotConfigured(
@@ -42,7 +42,7 @@ def model_of(config: RaptorConfig, options: LlmOptions) -> str:
 
 
 def provider_of(model: str, options: LlmOptions) -> Provider:
-    """How to reach a model. Address and key go only to the provider of the default model."""
+    """Return the access to a model. Address and key go only to the provider of the default model."""
     known = options.default_llm_model is None or same_provider(model, options.default_llm_model)
     return Provider(
         model,
@@ -54,7 +54,7 @@ def provider_of(model: str, options: LlmOptions) -> Provider:
 
 
 def summariser_of(config: RaptorConfig, chat: Chat | None, room: int | None) -> Summariser:
-    """The model that summarises, with its prompt. Without `chat`, it is `local/extractive`."""
+    """Return the model that summarises, with its prompt. Without `chat`, it is `local/extractive`."""
     if chat is None:
         return Extractive()
     return ProviderSummariser(chat, config.summary_prompt or PROMPT, config.summary_num_workers, room)

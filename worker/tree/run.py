@@ -1,4 +1,4 @@
-"""What every step of a build needs."""
+"""The context of every step of a build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worker.vectors import VectorStore
 
 @dataclass(frozen=True, slots=True)
 class TreeRun:
-    """A build with the resources that it uses. `yields` says whether to let other work go first."""
+    """A build with its resources. `yields` returns whether to let other work go first."""
 
     build: TreeBuild
     index: Index

@@ -23,12 +23,12 @@ class Summariser(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """Summaries that may be made at the same time."""
+        """Maximum number of concurrent summaries."""
         ...
 
     @property
     def identity(self) -> str:
-        """Equal for two that give equal summaries of equal texts."""
+        """A string that is equal for two models exactly if they give equal summaries of equal texts."""
         ...
 
     def afford(self, tokens: int) -> None:
@@ -57,7 +57,7 @@ class Extractive:
 
 
 def key_of(summariser: Summariser, children: Sequence[str]) -> str:
-    """Hash of all that a cluster's summary depends on: the model, its prompt, and the children in any order."""
+    """Return a hash of all inputs of a cluster's summary: the model, its prompt, and the children in any order."""
     digest = hashlib.sha256(summariser.identity.encode())
     for child in sorted(children):
         digest.update(b"\0" + child.encode())

@@ -1,4 +1,4 @@
-"""The vectors of leaves and summaries: from the store and the embedding cache; only what neither has is embedded."""
+"""The vectors of leaves and summaries, from the store or the embedding cache; only vectors in neither are computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from worker.vectors import Vector, VectorRow
 
 T = TypeVar("T")
 
-#: Vectors that are read, or summaries that are embedded and written, at a time.
+#: Number of vectors that are read, or summaries that are embedded and written, at a time.
 BATCH = 1000
 
 
@@ -41,7 +41,7 @@ def _leaf_vectors(run: TreeRun, batch: Sequence[TreeLeaf]) -> dict[str, Vector]:
     missing = [leaf for leaf in batch if leaf.hash not in found]
     if missing:
         found |= embedding_cache.lookup(run.pool, _owner(run), [leaf.hash for leaf in missing])
-    # the store lost these; whoever restores them finds them in the cache
+    # the store lost these; the task that restores them finds them in the cache
     lost = build_rows.leaf_inputs(run.pool, [leaf.chunk_id for leaf in missing if leaf.hash not in found])
     return found | _embed(run, lost) if lost else found
 
@@ -65,7 +65,7 @@ def _joined(run: TreeRun, pairs: Sequence[tuple[T, Vector | None]]) -> tuple[lis
 
 
 def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
-    """Embed summaries and write them to the store; those that the provider refuses are left out. Raises `LeaseLost`."""
+    """Embed summaries and write them to the store, except those that the provider refuses. Raises `LeaseLost`."""
     hashes = {text.text_hash: text.text for text in texts}
     vectors = embedding_cache.lookup(run.pool, _owner(run), hashes)
     vectors |= _embed(run, {hash_: text for hash_, text in hashes.items() if hash_ not in vectors})
@@ -81,14 +81,14 @@ def write(run: TreeRun, level: int, texts: Sequence[UnembeddedSummary]) -> None:
 
 
 def _attributes(run: TreeRun, level: int, text: UnembeddedSummary) -> dict[str, str | int | bool | None]:
-    """What a search filters summaries by. The tree's id is in `scope`: trees of one index share a namespace."""
+    """Return the filter attributes of a summary. The tree's id is in `scope`: trees of one index share a namespace."""
     return {"chunk_id": str(text.id), "content_hash": text.text_hash, "scope": str(run.build.id), "level": level}
 
 
 def _embed(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
     """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result.
 
-    A text that is longer than the model takes gets the vector of its first part that the model takes.
+    A text longer than the model's limit gets the vector of its beginning up to that limit.
     """
     hashes = list(texts)
     limit = run.index.settings.embedder.max_input_tokens

@@ -1,4 +1,4 @@
-"""The scheduler (Celery's beat): it asks for a sweep each second while anything is open, and seldom while nothing is.
+"""The scheduler (Celery's beat): it requests a sweep each second while anything is open, and seldom otherwise.
 
 Two may run, so that the loss of one machine stops no sweep. `python -m worker.upkeep.clock` runs it alone. It imports
 no task, so it takes little memory.
@@ -24,16 +24,16 @@ from worker.state.pool import Pool, open_pool
 
 
 class _SweepSchedule:
-    """When to send a queue a message that asks for a sweep."""
+    """Decides when to send a queue a message that requests a sweep."""
 
     def __init__(self) -> None:
-        #: When the last message was sent, and to which queue.
+        #: Time of the last message, and its queue.
         self._sent: tuple[float, str] = (-IDLE_SWEEP_SECONDS, "")
-        #: When this process last asked whether anything is open, for all queues, and the answer.
+        #: Time of the last check for open work, over all queues, and its result.
         self._asked: tuple[float, bool] = (-SWEEP_INTERVAL_SECONDS, True)
 
     def is_due(self, queue: str) -> bool:
-        """Whether to send one now: never while the queue is crowded. While nothing is open, the queues take turns.
+        """Return whether to send one now: never while the queue is crowded. Without open work, the queues take turns.
 
         Messages do not expire, because that would compare the clocks of two machines. A queue's workers may be gone.
         """
@@ -47,11 +47,11 @@ class _SweepSchedule:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing was open at the last look."""
+        """Return whether the last check found no open work."""
         return not self._asked[1]
 
     def _is_any_open(self, now: float) -> bool:
-        """Whether there is work to watch over; yes, if Postgres does not tell."""
+        """Return whether there is work to watch over; True if Postgres does not answer."""
         asked, answer = self._asked
         if not asked <= now < asked + SWEEP_INTERVAL_SECONDS / 2:
             try:
@@ -73,7 +73,7 @@ def _presence() -> Presence:
 
 
 def _prepare(**_: object) -> None:
-    """Ask for no sweep before the database has what this release needs, and enter the registry of hosts."""
+    """Wait until the database has this release's schema before requesting sweeps, and enter the registry of hosts."""
     name_process(Application.BEAT)
     schema_version.wait(settings.session_url)
     _presence().keep(_pool())
@@ -84,7 +84,7 @@ signals.beat_init.connect(_prepare)
 
 
 class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
-    """Sends sweeps that are due. Flower gets no events of them, since it would list little else.
+    """Sends sweeps that are due. Flower gets no events for them, because it would list little else.
 
     Only monotonic time counts. Celery's own scheduler compares times of day, so it stops for as long as they step back.
     """
@@ -96,15 +96,15 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
         super().__init__(*args, **options)
 
     def close(self) -> None:
-        """Leave the registry of hosts, too: the process ends."""
+        """Also leave the registry of hosts, because the process ends."""
         _presence().end()
         super().close()
 
     def install_default_entries(self, *_: Any) -> None:
-        """Add none: Celery's own cleans a store of results, which Foldex does not have."""
+        """Add no entries: Celery's own one cleans a store of results, which Foldex does not have."""
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """Send what is due. Returns the seconds to sleep, which are more while nothing is open."""
+        """Send the messages that are due. Returns the seconds to sleep, which are more without open work."""
         began = time.monotonic()
         for entry in [*self.schedule.values()]:
             self.apply_entry(self.reserve(entry), producer=self.producer)
@@ -119,11 +119,11 @@ class SweepScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
 
 
 class StatefulSweepScheduler(SweepScheduler, PersistentScheduler):  # type: ignore[misc] # see above
-    """A clock with a state file, whose age tells whether it runs."""
+    """A clock with a state file, whose age shows whether it runs."""
 
 
 def main() -> None:
-    """Run the clock without a state file: one that a power cut corrupted would stop it permanently."""
+    """Run the clock without a state file, because a file corrupted by a power cut would stop it permanently."""
     signals.setup_logging.connect(_configure_logs)
     app.conf.include = ()
     app.Beat(scheduler=SweepScheduler, quiet=True).run()

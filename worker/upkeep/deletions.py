@@ -1,4 +1,4 @@
-"""Deletes from the stores what no row refers to any more, again once no late write can follow."""
+"""Deletes vectors without a row from the stores, and repeats each delete once no late write can follow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from worker.state.index.tools import BuriedIndex
 from worker.stores import STORES
 from worker.upkeep.isolation import isolate_failure
 
-#: Seconds that one sweep spends on deletes in one store, and again on purges; a single request may take longer.
+#: Maximum seconds that one sweep spends on deletes in one store, and again on purges; a single request may take longer.
 SECONDS_PER_STORE = 1.5
-#: Indexes that one sweep handles per store.
+#: Maximum number of indexes that one sweep handles per store.
 MAX_INDEXES = 100
-#: Vectors that one sweep deletes per index.
+#: Maximum number of vectors that one sweep deletes per index.
 MAX_TOMBSTONES = 1000
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
 
 
 def _stores(resources: Resources) -> list[str]:
-    """The stores that this process sees. What must be deleted elsewhere waits for the sweep of another one."""
+    """Yield the stores that this process sees. Deletes in other stores wait for the sweep of another process."""
     refused = resources.refused()
     return [name for name in STORES if name not in refused]
 
@@ -81,7 +81,7 @@ def _in_time(due: Iterable[T]) -> Iterator[T]:
 
 
 def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Callable[[], bool]) -> bool:
-    """Run the upkeep of one index, whose failure concerns no other. Returns False if it failed.
+    """Run the upkeep of one index, whose failure affects no other. Returns False if it failed.
 
     `work` returns whether it did everything due; the rest waits for its next turn.
     """

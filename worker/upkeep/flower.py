@@ -1,4 +1,4 @@
-"""Shows in Flower what no run of a Celery task reports."""
+"""Shows failures in Flower that no run of a Celery task reports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = structlog.get_logger()
 
 
 def show_failed_run(task_id: UUID, tool_id: UUID, failure: tuple[str, str]) -> None:
-    """Show that a run over an index ended as an error, if the sweep closed it.
+    """Show that a run over an index ended with an error, if the sweep closed it.
 
-    Its last slice ended before that, and so reported no failure. Flower lists one failed `foldex.index` more.
+    Its last slice ended before that, and so reported no failure. Flower lists one more failed `foldex.index`.
     """
     run = app.current_worker_task
     if run is None:

@@ -25,19 +25,19 @@ from worker.state.index.tools import Index
 from worker.state.pool import Pool
 from worker.vectors import Patch, StoredAttributes, Value, VectorStore
 
-#: Ids compared at a time.
+#: Maximum number of ids compared at a time.
 PAGE = 20_000
 #: Ids are hashes, so a range of them is a random sample. It misses the loss of one vector in a hundred once in 20,000
 #: times. Checks go through the ranges in turn.
 SAMPLE = 1000
-#: Rows whose attributes are compared at a time.
+#: Maximum number of rows whose attributes are compared at a time.
 ATTRIBUTES_PAGE = 5000
-#: Bytes of a namespace that each run reads in full, some ten thousand chunks in a tenth of a second. Damage in a larger
-#: one is met by what reads it.
+#: Maximum bytes of a namespace that each run reads in full, some ten thousand chunks in a tenth of a second. Readers
+#: find damage in a larger one.
 RUN_BYTES = 2**24
-#: Bytes of a namespace that a check from time to time reads in full.
+#: Maximum bytes of a namespace that a periodic check reads in full.
 CHECK_BYTES = 2**30
-#: Vectors deleted per request.
+#: Maximum number of vectors deleted per request.
 MAX_DELETES = 5000
 
 log = structlog.get_logger()
@@ -45,10 +45,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """How an index differs from its namespace and from itself. Every number but `live` should be 0.
+    """Differences between an index, its namespace and its own counts. Every number except `live` should be 0.
 
     `missing`: live chunks without a vector. `stray`: vectors without a row or tombstone. `miscounted`: files whose row
-    states a wrong number of live chunks. `bare`: indexed files without live chunks. `unfinished`: rows of an idle index
+    has a wrong number of live chunks. `bare`: indexed files without live chunks. `unfinished`: rows of an idle index
     that never became live. `overdue`: tombstones that the sweep should have handled. `busy`: a task is open.
     `misplaced`: vectors whose attributes, such as the path, differ from their rows.
     """
@@ -72,7 +72,7 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What a repair did at once, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
+    """The result of a repair, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
 
     deleted: int = 0
     recounted: int = 0
@@ -98,7 +98,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> IndexReport:
 
 
 def repair(pool: Pool, store: VectorStore, index: Index) -> RepairResult:
-    """Repair an idle index, and start a task for what must be written or read again.
+    """Repair an idle index, and start a task for data that must be written or read again.
 
     Raises `StoreError`, or `LeaseLost` once a task works on the index; everything done by then is correct.
     """
@@ -139,9 +139,9 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
 def check(pool: Pool, store: VectorStore, index: Index, verified_bytes: int = RUN_BYTES) -> UUID | None:
     """Start a task over an idle index whose namespace has lost vectors, and return its id. Raises `StoreError`.
 
-    Each call compares the next range of ids and repairs what else is wrong there. A namespace of up to `verified_bytes`
-    is read in full, as damage may hide anywhere. Raises `LeaseLost` if another task begins meanwhile; that task makes
-    its own check.
+    Each call compares the next range of ids and repairs other differences there. A namespace of up to `verified_bytes`
+    is read in full, because damage may be anywhere. Raises `LeaseLost` if another task begins at the same time; that
+    task makes its own check.
     """
     if drift.is_busy(pool, index.id):
         return None
@@ -183,7 +183,7 @@ def _window(
 
 
 def _compared(live: list[UUID], stored: list[UUID], limit: int) -> tuple[list[UUID], list[UUID], UUID | None]:
-    """The same of two pages of up to `limit` ids after the same one."""
+    """Return the same for two pages of up to `limit` ids after the same id."""
     end = min((page[-1] for page in (live, stored) if len(page) == limit), default=None)
     live, stored = ([id_ for id_ in page if end is None or id_ <= end] for page in (live, stored))
     return sorted(set(live).difference(stored)), sorted(set(stored).difference(live)), end
@@ -245,7 +245,7 @@ def _unequal(
 
 
 def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int:
-    """Rewrite the attributes and words of an idle index's rows. Returns how many."""
+    """Rewrite the attributes and words of an idle index's rows. Returns their number."""
     if not ids:
         return 0
     generation, rows, words = drift.rewrite(pool, index.id, ids)
@@ -255,7 +255,7 @@ def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int
 
 
 def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:
-    """Whether a sample of the live chunks lacks vectors, not counting those already known to be lost."""
+    """Return whether a sample of the live chunks lacks vectors, not counting known losses."""
     live = drift.live_ids(pool, index.id, None, SAMPLE)
     # an index without chunks may have no namespace yet
     missing = _compared(live, store.ids(index.namespace, None, SAMPLE), SAMPLE)[0] if live else []

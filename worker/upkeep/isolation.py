@@ -1,4 +1,4 @@
-"""Keeps the failure of work on one index from work on the others."""
+"""Isolates the failure of work on one index from work on the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def isolate_failure(event: str, **ids: str) -> Iterator[None]:
-    """Log the failure of work on one index and go on, unless Postgres itself fails."""
+    """Log the failure of work on one index and continue, unless Postgres itself fails."""
     try:
         yield
     except LOCKED as error:

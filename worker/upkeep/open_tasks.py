@@ -1,4 +1,4 @@
-"""Sends the messages of open tasks that were lost, and starts the tasks that are due."""
+"""Sends lost messages of open tasks again, and starts the tasks that are due."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from worker.state.pool import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import isolate_failure, unless_locked
 
-#: Time before a folder whose task could not be started is tried again.
+#: Time before a folder is tried again whose task could not be started.
 START_PAUSE = timedelta(minutes=1)
-#: Tasks that one sweep closes, and stalled ones that it restarts.
+#: Maximum number of tasks that one sweep closes, and of stalled ones that it restarts.
 MAX_CLOSED = 200
 MAX_RESTARTED = 20
 
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 def start_due(resources: Resources) -> int:
-    """Start the tasks that changes of folders and schedules call for. Returns the number of folders."""
+    """Start the tasks due after changes of folders and by schedules. Returns the number of folders."""
     rest = timedelta(seconds=resources.settings.watch_rest_seconds)
     changes.schedule(resources.pool)
     due = changes.due(resources.pool)
@@ -55,7 +55,7 @@ def _start(pool: Pool, index_id: UUID, rest: timedelta) -> None:
 
 
 def wake_tasks(resources: Resources) -> int:
-    """Send the messages that open tasks lack, and close those that are done. Returns the number of tasks woken."""
+    """Send the missing messages of open tasks, and close finished tasks. Returns the number of tasks woken."""
     pool = resources.pool
     tasks.bring_back(pool)
     counting.refresh_due(pool)
@@ -91,8 +91,8 @@ def _end_stopped(pool: Pool) -> None:
 def _wake_workers(pool: Pool) -> int:
     """Send messages until as many wait as slices are at work.
 
-    A message serves whatever task the rows choose, so one that waits for a free worker is as good as a new one. As long
-    as the workers take all of them, each round doubles the slices.
+    A message serves whatever task the rows select, so one that waits for a free worker is as good as a new one. As long
+    as the workers take all messages, each round doubles the slices.
     """
     waiting = messages.waiting(pool, most_slices=MAX_SLICES, limit=MAX_WAITING)
     if not waiting:
@@ -111,12 +111,12 @@ def _wake_workers(pool: Pool) -> int:
 
 
 def tidy(resources: Resources) -> int:
-    """Return files of ended tasks, and delete what they listed, in parts: there may be millions."""
+    """Return files of ended tasks, and delete their listings, in parts: there may be millions of rows."""
     return leftovers.tidy(resources.pool)
 
 
 def restart_stalled(resources: Resources) -> int:
-    """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
+    """Report open tasks without a worker, and send all their messages again, regardless of earlier messages."""
     pool = resources.pool
     busy = files.any_work(pool)
     stalled = task_notes.find_stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)

@@ -1,4 +1,4 @@
-"""Deletes objects that no node refers to: at once where that is quick, otherwise by the sweep."""
+"""Deletes objects that no node refers to: few of them at once, otherwise by the sweep."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from worker.state.content import orphans
 from worker.state.exclusive import try_exclusive
 from worker.stores import OBJECTS
 
-#: Name of the lock that only one process in the installation holds at a time.
+#: Name of the installation-wide lock, which one process at a time can hold.
 STRAYS = "strays"
-#: Objects that a request deletes itself while its caller waits.
+#: Maximum number of objects that a request deletes itself while its caller waits.
 MAX_AT_ONCE = 200
 #: Objects deleted between two checks of the time.
 PAGE = 200
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 def drop(resources: Resources, keys: Sequence[str]) -> None:
-    """Delete objects that no node refers to; the sweep deletes what is too much or fails now."""
+    """Delete objects that no node refers to. The sweep deletes the rest if there are many, or if this fails."""
     if not keys:
         return
     deleted = []
@@ -44,10 +44,10 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
 
 
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
-    """Delete what is due until the time is up. Returns the number of objects and whether there may be more."""
+    """Delete due objects until the time is up. Returns the number of objects and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
     if OBJECTS.name in resources.refused():
-        # a worker that sees them deletes them
+        # a worker that sees the directory deletes them
         return 0, False
     with try_exclusive(resources.settings.session_url, STRAYS) as free:
         while free and (keys := orphans.give_up(resources.pool, PAGE)):

@@ -1,4 +1,4 @@
-"""Keeps everything moving when messages are lost and processes die. Any worker runs it, one at a time."""
+"""Keeps work going when messages are lost and processes die. Any worker runs it, one at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import drift, embedding_cache, files
 from worker.upkeep import deletions, open_tasks, tree_upkeep
 
-#: Name of the lock that only one process in the installation holds at a time.
+#: Name of the installation-wide lock, which one process at a time can hold.
 SWEEP = "sweep"
-#: Seconds that a sweep may hold the lock without a look at it, far more than all steps take.
+#: Seconds that a sweep may hold the lock without checking it, far more than all steps take.
 MAX_SWEEP_SECONDS = 10
-#: Seconds after which the next step first looks whether this sweep still has the lock.
+#: Seconds after which the next step first checks whether this sweep still has the lock.
 LOOK_SECONDS = 1.0
 
 Step = Callable[[Resources], int]
@@ -38,7 +38,7 @@ def sweep(resources: Resources) -> dict[str, object]:
     """
     steps: dict[str, Step] = {
         "noted": _note,
-        # before what follows, because it frees rows that the other steps need
+        # this comes first, because it frees rows that the other steps need
         "silent": _end_silent,
         "blocking": _end_blocking,
         "blockers": _named.log_new,
@@ -65,7 +65,7 @@ def sweep(resources: Resources) -> dict[str, object]:
 
 
 class _SweepLock:
-    """The lock of a sweep, which the server takes away from a process that was stopped."""
+    """The lock of a sweep, which the server releases if the process is stopped."""
 
     def __init__(self, lock: Connection[Any]) -> None:
         self._lock, self._held_at = lock, time.monotonic()
@@ -111,7 +111,7 @@ def _end_blocking(resources: Resources) -> int:
 
 
 class _Named:
-    """The sessions that hold up others, as this process last logged them."""
+    """The sessions that block others, as this process last logged them."""
 
     seen: frozenset[tuple[int, object]] = frozenset()
 

@@ -10,13 +10,13 @@ from worker.state.pool import Pool
 from worker.state.tree import views
 from worker.vectors import VectorStore
 
-#: Ids read at a time, and vectors deleted per request.
+#: Maximum number of ids read at a time, and of vectors deleted per request.
 PAGE = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class TreeReport:
-    """`live`: summaries that answer. `missing`: those without a vector. `stray`: vectors without a row or tombstone."""
+    """`live`: current summaries. `missing`: summaries without a vector. `stray`: vectors without a row or tombstone."""
 
     live: int
     missing: list[UUID]
@@ -26,8 +26,8 @@ class TreeReport:
 def inspect(pool: Pool, store: VectorStore, index: Index) -> TreeReport | None:
     """Compare the summaries of an index with their namespace; None if the index has no tree. Raises `StoreError`.
 
-    A vector's row is written before the vector, and a live row's vector before it becomes live. So the rows that count
-    are those before the store was read for what is missing, and those after it for strays.
+    A vector's row is written before the vector, and a live row's vector before it becomes live. So rows from before the
+    read of the store decide what is missing, and rows from after it decide what is a stray.
     """
     before = views.all_nodes(pool, index.id)
     if before is None:
@@ -41,7 +41,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> TreeReport | None:
 
 
 def repair(pool: Pool, store: VectorStore, index: Index, report: TreeReport) -> None:
-    """Delete strays, and have the next build write what is missing; its texts are cached. Raises `StoreError`."""
+    """Delete strays, and have the next build write missing vectors, whose texts are cached. Raises `StoreError`."""
     for start in range(0, len(report.stray), PAGE):
         batch = report.stray[start : start + PAGE]
         store.write(index.namespace + TREE, index.settings.embedder.dimensions, deletes=batch)

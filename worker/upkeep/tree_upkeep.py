@@ -1,4 +1,4 @@
-"""Keeps summary trees moving: which there are, the messages of their builds, and the vectors to delete."""
+"""Keeps summary trees up to date: their existence, the messages of their builds, and the vectors to delete."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from worker.state.pool import Pool
 from worker.state.tree import trees
 from worker.upkeep.isolation import isolate_failure
 
-#: Vectors that one sweep deletes per index.
+#: Maximum number of vectors that one sweep deletes per index.
 MAX_DELETES = 1000
 
 log = structlog.get_logger()
 
 
 def reconcile(resources: Resources) -> int:
-    """Make, start and delete trees as tools and finished runs demand."""
+    """Create, start and delete trees for tools and finished runs."""
     return trees.reconcile(resources.pool)
 
 
 def wake(resources: Resources) -> int:
-    """Send the messages that open builds lack. Returns how many."""
+    """Send the missing messages of open builds. Returns their number."""
     return send_messages(resources.pool)
 
 
@@ -42,7 +42,7 @@ def send_messages(pool: Pool) -> int:
 
 
 def delete_vectors(resources: Resources) -> int:
-    """Delete the vectors of summaries that are gone, twice: a late write may bring one back."""
+    """Delete the vectors of removed summaries twice, because a late write may bring one back."""
     done, refused = 0, resources.refused()
     for due in trees.due_tombstones(resources.pool, MAX_DELETES):
         namespace = due.namespace + TREE

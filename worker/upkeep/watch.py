@@ -1,6 +1,6 @@
-"""Watches the folders of tools that ask for it, notes what changed, and starts the runs; the sweep starts the rest.
+"""Watches the folders of tools that request it, records changes, and starts the runs; the sweep starts the others.
 
-It is a program of its own, and one process at a time runs it in the whole installation. A Celery process would be
+It is a separate program, and one process at a time runs it in the whole installation. A Celery process would be
 occupied forever, and a thread in a worker's main process would be forked with everything it holds. Changes while
 nothing watches are not lost: a process that starts to watch a folder has it listed once.
 """
@@ -32,9 +32,9 @@ from worker.state.exclusive import exclusive_connection, keep_lock
 from worker.state.index import changes
 from worker.upkeep.isolation import isolate_failure
 
-#: Name of the lock that only one process in the installation holds at a time.
+#: Name of the installation-wide lock, which one process at a time can hold.
 WATCH = "watch"
-#: Seconds between checks of which folders to watch, and of folders that do not report changes themselves.
+#: Seconds between updates of the watched folders, and between checks of folders that do not report changes themselves.
 CHECK_SECONDS = 1.0
 #: Seconds without a heartbeat, which each check sends, after which a watching process loses its turn.
 SILENT_SECONDS = 30
@@ -76,7 +76,7 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
 
 
 class PostgresOutage:
-    """The time for which Postgres does not answer. Warns when it begins, and says when it is over."""
+    """A period in which Postgres does not answer. Warns when it begins, and logs when it ends."""
 
     def __init__(self) -> None:
         #: The last pause between two attempts; 0 while Postgres answers.
@@ -99,15 +99,15 @@ class PostgresOutage:
 
 
 class Watcher:
-    """Everything that one process watches while its turn lasts."""
+    """The folders that one process watches during its turn."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._rest = timedelta(seconds=resources.settings.watch_rest_seconds)
         self._followed: dict[UUID, Followed] = {}
-        #: When the runs over changed folders are due.
+        #: Times at which the runs over changed folders are due.
         self._due: dict[UUID, float] = {}
-        #: Folders whose changes could not be noted because another session locks their indexes.
+        #: Folders whose changes could not be recorded because another session locks their indexes.
         self._unnoted: set[UUID] = set()
         self._woken = Event()
         queue_url = resources.settings.s3_events_queue_url
@@ -137,7 +137,7 @@ class Watcher:
                 self._bucket_events.close()
 
     def _update_watches(self) -> None:
-        """Start watching what is wanted now, and stop watching what is not."""
+        """Start watching folders that are wanted now, and stop watching the others."""
         watched = changes.list_watched(self._resources.pool)
         for removed in self._followed.keys() - {index.id for index in watched}:
             self._followed.pop(removed).close()
@@ -164,7 +164,7 @@ class Watcher:
             self._bucket_events.close_batch()
 
     def _note(self, id_: UUID, paths: Collection[str] | None, quiet: timedelta) -> None:
-        """Note a change. If another session locks the index, the whole folder is noted once it is free."""
+        """Record a change. If another session locks the index, the whole folder is recorded once it is free."""
         try:
             seconds = changes.note_change(self._resources.pool, id_, paths=paths, quiet=quiet, rest=self._rest)
         except LockNotAvailable as error:
