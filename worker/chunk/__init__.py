@@ -24,7 +24,7 @@ from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
 _CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}
-#: Markups whose pieces follow the text's structure. The others are cut by size already.
+#: Markups whose pieces follow the text's structure. The others are already cut by size.
 _PACKED = frozenset({"code", "json", "keys", "markdown"})
 
 
@@ -41,7 +41,7 @@ def chunk(
 
     No text is longer than `settings.size` in its unit, as it is read. No context and text together exceed `max_tokens`,
     the model's limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901)
-    narrows a JSON document to one value. `read` is how the text is read, if the caller knows. Raises `NotFound` if
+    narrows a JSON document to one value. `read` is the text's read form, if the caller knows it. Raises `NotFound` if
     there is no such value, and `FileError` if the JSON is not well-formed.
     """
     if pointer and document.note:
@@ -91,7 +91,7 @@ _CUTTERS: dict[str, Callable[[Measure, Document], Iterator[ChunkSpan]]] = {
 
 
 def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int) -> bool:
-    """Whether the span is below the threshold and short enough for the model."""
+    """Return whether the span is below the threshold and short enough for the model."""
     if not settings.threshold:
         return False
     tokens = limits.count(start, end)
@@ -100,7 +100,7 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
 
 
 class _Placed(NamedTuple):
-    """A piece with its text, and how that is read if otherwise. `tokens` are given if the text's own count is wrong."""
+    """A piece with its text, and its readable form if it differs. `tokens` replaces a wrong count of the text."""
 
     start: int
     end: int
@@ -135,7 +135,7 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
 
 
 def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[_Placed]:
-    """The pieces without white space around them."""
+    """Yield the pieces without surrounding white space."""
     read_part = limits.read_part
     for piece in pieces:
         start, part = trimmed(limits.text, piece.start, piece.end)
@@ -149,7 +149,7 @@ def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[_Placed]:
 
 
 def _cut_again(limits: Measure, start: int, part: str, piece: ChunkSpan) -> Iterator[_Placed]:
-    """Cut a part as it is written, which is at least as long as it is read."""
+    """Cut a part in its written form, which is at least as long as its readable form."""
     written = limits.of_written(part)
     for first, last in lines.cut(written, 0, len(part)):
         at, text = trimmed(part, first, last)
@@ -159,7 +159,7 @@ def _cut_again(limits: Measure, start: int, part: str, piece: ChunkSpan) -> Iter
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
-    """The page (from 1) of each character offset in `starts`; None where the document has no pages."""
+    """Return the page (from 1) of each character offset in `starts`; None if the document has no pages."""
     if not document.pages:
         return [None] * len(starts)
     page_numbers: list[int] = np.maximum(1, np.searchsorted(document.pages, starts, side="right")).tolist()
@@ -167,7 +167,7 @@ def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
 
 
 def _line_breaks(text: str) -> Offsets:
-    """Character offsets of the newlines."""
+    """Return the character offsets of the newlines."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
     breaks = (raw == ord("\n")).nonzero()[0]
     return breaks if len(raw) == len(text) else char_offsets(raw, breaks)

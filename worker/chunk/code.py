@@ -37,8 +37,8 @@ class _Outline:
     """The definitions of a text as a tree.
 
     `starts` and `ends` are widened to whole lines and to the comments above. `tokens` maps each of these places, and
-    the text's start and end, to the number of tokens before it. A span of `sure_tokens` surely fits. `fits` caches
-    which longer ones do, as each is asked for several times.
+    the text's start and end, to the number of tokens before it. A span of `sure_tokens` certainly fits. `fits` caches
+    the result for longer spans, because each is checked several times.
     """
 
     text: str
@@ -53,7 +53,7 @@ class _Outline:
     fits: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def around(self, index: int) -> list[int]:
-        """A definition and its ancestors, outermost first; empty for `_NONE`."""
+        """Return a definition and its ancestors, outermost first; empty for `_NONE`."""
         chain = []
         while index != _NONE:
             chain.append(index)
@@ -89,7 +89,7 @@ def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
 
 
 def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterator[ChunkSpan]:
-    """Pieces of stretches that do not fit. Small definitions are not cut if that can be avoided."""
+    """Yield pieces of stretches that do not fit. Small definitions are not cut if that can be avoided."""
     if not long:
         return
     blocks = [
@@ -106,14 +106,14 @@ def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterato
 
 
 def _overlaps(outline: _Outline, stretch: _Stretch) -> bool:
-    """Whether a stretch's parts overlap: true inside functions, and for texts without definitions."""
+    """Return whether a stretch's parts overlap: true inside functions, and for texts without definitions."""
     if stretch.owner == _NONE:
         return not outline.definitions
     return outline.definitions[stretch.owner].kind in ("function", "method")
 
 
 def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
-    """The text in order: definitions that get their own chunk, and the text between them."""
+    """Yield the text in order: definitions that get their own chunk, and the text between them."""
     places = [0, len(outline.text), *outline.starts, *outline.ends]
     outline.sure_tokens = measure.max_tokens - measure.slack
     outline.tokens = tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
@@ -138,7 +138,7 @@ def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
 
 
 def _region(measure: Measure, outline: _Outline, separate: set[int], region: _Stretch) -> Iterator[_Stretch]:
-    """The stretches of a region: its owner's direct children and the text between them, with long ones divided."""
+    """Return the stretches of a region: its owner's direct children and the text between, with long ones divided."""
     position, pending = region.start, None
     for index in outline.children.get(region.owner, ()):
         if index not in separate:
@@ -180,7 +180,7 @@ def _is_tiny(outline: _Outline, start: int, end: int) -> bool:
 
 
 def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
-    """The direct children of `owner` that lie between two character offsets."""
+    """Return the direct children of `owner` that lie between two character offsets."""
     children = outline.children.get(owner, [])
     first = bisect_left(children, start, key=outline.starts.__getitem__)
     last = bisect_left(children, end, key=outline.starts.__getitem__)
@@ -188,7 +188,7 @@ def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
 
 
 def _piece(outline: _Outline, stretch: _Stretch) -> ChunkSpan:
-    """The piece of a stretch, named after the only definition in it, or else after the innermost one around it."""
+    """Return the piece of a stretch, named after the only definition in it, or else the innermost one around it."""
     above = tuple(
         _header(outline, index) for index in outline.around(stretch.owner) if outline.starts[index] < stretch.start
     )
@@ -201,7 +201,7 @@ def _piece(outline: _Outline, stretch: _Stretch) -> ChunkSpan:
 
 
 def _name(outline: _Outline, stretch: _Stretch) -> int:
-    """The definition a stretch is named after; `_NONE` if it neither contains nor lies within one."""
+    """Return the definition that names a stretch; `_NONE` if it neither contains one nor lies within one."""
     if stretch.whole != _NONE:
         return stretch.whole
     if stretch.owner != _NONE and outline.starts[stretch.owner] >= stretch.start:
@@ -216,7 +216,7 @@ def _name(outline: _Outline, stretch: _Stretch) -> int:
 
 
 def _header(outline: _Outline, index: int) -> str:
-    """A definition's decorators and signature, and the first line of its docstring."""
+    """Return a definition's decorators and signature, and the first line of its docstring."""
     if index not in outline.headers:
         definition = outline.definitions[index]
         head = outline.text[
@@ -263,7 +263,7 @@ def _widen(outline: _Outline, owner: int) -> None:
 
 
 def _start(text: str, start: int, search_start: int, body: int) -> int:
-    """Start of the line that holds `start`, or of the comment above it, but not before `body`.
+    """Return the start of the line of `start`, or of the comment above it, but not before `body`.
 
     The search for the line's start begins at `search_start`. If other text precedes `start` on the line, the result is
     `start` itself.

@@ -43,7 +43,7 @@ class CutPlaces:
 
 
 def divide(measure: Measure, places: CutPlaces, firsts: Offsets, lasts: Offsets) -> list[Span]:
-    """Spans that fit and together cover the sections: non-empty, ascending pairs of place indexes."""
+    """Return spans that fit and together cover the sections: non-empty, ascending pairs of place indexes."""
     units = measure.units(places.offsets)
     cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
     begins = np.sort(np.concatenate([firsts, cuts]))
@@ -57,7 +57,7 @@ def divide(measure: Measure, places: CutPlaces, firsts: Offsets, lasts: Offsets)
 
 
 def _cuts(keys: Keys, units: Offsets, firsts: Offsets, lasts: Offsets, radius: int) -> Offsets:
-    """Indexes of the places that are cuts; none is within `radius` of the first or last place of its section."""
+    """Return the indexes of cuts; none is within `radius` of the first or last place of its section."""
     begins = np.maximum(units.searchsorted(units[firsts] + radius), firsts + 1)
     lengths = np.maximum(units.searchsorted(units[lasts] - radius, side="right") - begins, 0)
     before = np.cumsum(lengths) - lengths
@@ -72,7 +72,7 @@ def _cuts(keys: Keys, units: Offsets, firsts: Offsets, lasts: Offsets, radius: i
 
 
 def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
-    """The places that have no smaller key within `radius`."""
+    """Return the places that have no smaller key within `radius`."""
     if not index.size:
         return index
     begins = units.searchsorted(units[index] - radius)
@@ -82,7 +82,7 @@ def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
 
 
 def _range_minima(keys: Keys, begins: Offsets, ends: Offsets) -> Keys:
-    """min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level in memory at a time)."""
+    """Return min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level in memory at a time)."""
     minima = np.empty(len(begins), dtype=np.uint64)
     levels = np.frexp((ends - begins).astype(np.float64))[1] - 1
     table = keys
@@ -126,10 +126,7 @@ def _halve(measure: Measure, places: CutPlaces, units: Offsets, stretch: Span) -
 
 
 def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
-    """The place with the smallest key in the middle half; of equal keys, the one nearest to the middle.
-
-    All places within an edit are equally near: the one in their middle is taken.
-    """
+    """Return the place with the smallest key in the middle half; of equal keys, the one nearest to the middle."""
     quarter = (units[high] - units[low]) // 4
     inner = units[low + 1 : high]
     first, last = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1

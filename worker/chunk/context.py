@@ -1,4 +1,4 @@
-"""The context in front of a chunk's text for the model: the headings or keys around it, kept short."""
+"""The context before a chunk's text for the model: the headings or keys around it, kept short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_CHARS_PER_TOKEN = 8
 
 
 def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, int]]:
-    """The context of each path, "outer > inner", and its cost in tokens including the empty line after it.
+    """Return the context of each path, "outer > inner", and its cost in tokens including the empty line after it.
 
     The measure may set another joint. No context has more than `measure.context_tokens`: outer parts are dropped first,
     then the end of the innermost part is cut off.
@@ -24,14 +24,14 @@ def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, in
     texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MAX_CHARS_PER_TOKEN)) for path in distinct]
     by_path = {}
     for path, text, tokens in zip(distinct, texts, _counts(measure, texts), strict=True):
-        # counted together with others, a text can come out a token or two shorter than on its own
+        # a text counted together with others may come out a token or two shorter than alone
         context = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
         by_path[path] = (context, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if context else ("", 0)
     return map(by_path.__getitem__, paths)
 
 
 def _counts(measure: Measure, texts: list[str]) -> list[int]:
-    """Tokens of each text. They are counted in one call, which is many times faster for short texts."""
+    """Count the tokens of each text in one call, which is many times faster for short texts."""
     if not any(texts):
         return [0] * len(texts)
     ends = list(accumulate(len(text) + 1 for text in texts))
@@ -50,7 +50,7 @@ def _shortened(measure: Measure, path: Parts) -> str:
 
 
 def _last_within(path: Parts, chars: int) -> Parts:
-    """The last parts with at most `chars` characters together; the start of the last part if it alone is longer."""
+    """Return the last parts with at most `chars` characters in total; the start of the last part if it is longer."""
     parts: list[str] = []
     for part in reversed(path):
         if parts and len(part) > chars:

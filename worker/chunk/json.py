@@ -16,7 +16,7 @@ from worker.chunk.json_containers import JsonMembers, JsonStructure, scan
 from worker.chunk.measure import ChunkSpan, Measure, Span
 from worker.tokens.tokenizers import Offsets
 
-#: A container of at least this many tokens stands alone; smaller ones share a chunk with their neighbours.
+#: A container of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours.
 _SEPARATE_TOKENS = 16
 
 #: Containers above this depth are divided even if they fit, so that `{"config": {"auth": …}}` has a chunk for `auth`.
@@ -47,7 +47,7 @@ class _Value:
 
 
 def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[ChunkSpan]:
-    """Pieces of the value at `pointer`, or one piece if it stays whole. Raises `NotFound` if there is no value."""
+    """Yield pieces of the value at `pointer`, or one piece if it stays whole. Raises `NotFound` without a value."""
     if is_by_hand(measure.text):
         yield from _with_comments(measure, _pieces(measure, scan(plain(measure.text)), pointer, stays_whole), pointer)
     else:
@@ -82,7 +82,7 @@ def _pieces(
 
 
 def _with_comments(measure: Measure, pieces: Iterator[ChunkSpan], pointer: str) -> Iterator[ChunkSpan]:
-    """The pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
+    """Yield the pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
     ordered = sorted(pieces)
     low, high = (ordered[0].start, ordered[-1].end) if pointer else (0, len(measure.text))
     pending = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
@@ -97,7 +97,7 @@ def _with_comments(measure: Measure, pieces: Iterator[ChunkSpan], pointer: str) 
 
 
 def _joined(measure: Measure, piece: ChunkSpan, above: list[Span]) -> Iterator[ChunkSpan]:
-    """A piece joined with the comments above it, or preceded by them as separate pieces if they do not fit."""
+    """Yield a piece joined with the comments above it, or after them as separate pieces if they do not fit."""
     if above and measure.fits(above[0][0], piece.end):
         yield piece._replace(start=above[0][0])
         return
@@ -112,7 +112,7 @@ def _comment_pieces(measure: Measure, neighbour: ChunkSpan, spans: list[Span]) -
 
 
 def _members(structure: JsonStructure, value: _Value) -> JsonMembers | None:
-    """The members of a container; None for a value that can only be cut as text."""
+    """Return the members of a container; None for a value that can only be cut as text."""
     if value.container is None or len(value.pointer) > _MAX_POINTER_CHARS:
         return None
     members = structure.members(value.container)
@@ -131,7 +131,7 @@ def _tokens(measure: Measure, members: JsonMembers) -> np.ndarray[tuple[int], np
 
 
 def _stands_alone(measure: Measure, members: JsonMembers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which members are cut separately: containers of `_SEPARATE_TOKENS` or more, and any that may not fit a chunk."""
+    """Return a mask of the members to cut separately: large containers, and members that may not fit a chunk."""
     separate = (members.containers >= 0) & (_tokens(measure, members) >= _SEPARATE_TOKENS)
     return separate | ~measure.surely_fit(members.starts, members.ends)
 
@@ -139,7 +139,7 @@ def _stands_alone(measure: Measure, members: JsonMembers) -> np.ndarray[tuple[in
 def _surely_undivided(
     measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which members certainly become one piece; decided for all of them at once."""
+    """Return a mask of the members that certainly become one piece, decided for all at once."""
     fit = measure.surely_fit(members.starts, members.ends)
     assert value.container is not None  # noqa: S101 - only containers have members
     if value.depth + 1 < _DIVIDED_DEPTH and structure.is_object(value.container):
@@ -165,7 +165,7 @@ def _member(structure: JsonStructure, value: _Value, members: JsonMembers, index
 
 
 def _runs(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
-    """Pieces of the members that share chunks: the runs between members that stand alone."""
+    """Yield pieces of the members that share chunks: the runs between members with their own."""
     small = np.flatnonzero(~_stands_alone(measure, members))
     for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
         if len(run) == 1:
@@ -179,7 +179,7 @@ def _slice(members: JsonMembers, run: Offsets) -> JsonMembers:
 
 
 def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
-    """Pieces of neighbouring members, cut by their hashes; their pointer is the container's."""
+    """Yield pieces of neighbouring members, cut by their hashes; their pointer is the container's."""
     text, starts, ends = structure.text, members.starts, members.ends
     stop = int(ends[-1])
     spans = [(int(starts[0]), stop)]
@@ -196,7 +196,7 @@ def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: 
 
 
 def _as_text(measure: Measure, structure: JsonStructure, value: _Value) -> Iterator[ChunkSpan]:
-    """Cut a value that is not a container, or is treated as none. If divided, its own key is part of the context."""
+    """Cut a value as text. If it is divided, its own key is part of the context."""
     spans = lines.cut(measure, value.start, value.end)
     if len(spans) == 1:
         yield _piece(structure, value)
@@ -223,7 +223,7 @@ def _node_type(structure: JsonStructure, value: _Value) -> str:
 
 
 def _value_at(structure: JsonStructure, pointer: str) -> _Value:
-    """The value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
+    """Return the value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
     value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
     if pointer and not pointer.startswith("/"):
         raise NotFound(f'The JSON pointer "{pointer}" does not begin with "/"; see RFC 6901.')
@@ -251,6 +251,6 @@ def _escape(key: str) -> str:
 
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without white space at either end."""
+    """Return the span without white space at either end."""
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

@@ -65,15 +65,15 @@ class JsonStructure:
         return 0 if self.positions.size else None
 
     def span(self, container: int) -> tuple[int, int]:
-        """Character span of a container, including both brackets."""
+        """Return the character span of a container, including both brackets."""
         return int(self.positions[container]), int(self.positions[self._closer(container)]) + 1
 
     def is_object(self, container: int) -> bool:
-        """Whether the container is an object rather than an array."""
+        """Return whether the container is an object rather than an array."""
         return bool(self.kinds[container] == ord("{"))
 
     def members(self, container: int) -> JsonMembers:
-        """The container's members in order."""
+        """Return the container's members in order."""
         closer = self._closer(container)
         kinds = self.kinds[container : closer + 1]
         borders = container + np.flatnonzero(kinds != _COLON)
@@ -89,12 +89,12 @@ class JsonStructure:
         )
 
     def have_containers(self, members: JsonMembers) -> NDArray[np.bool_]:
-        """Which members have a container inside their value."""
+        """Return a mask of the members with a container inside their value."""
         nested_counts = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
         return nested_counts > np.where(members.containers >= 0, 1, 0)
 
     def key(self, members: JsonMembers, index: int) -> str:
-        """An object member's key. Escapes stay undecoded if the key has characters that databases reject."""
+        """Return an object member's key. Escapes stay undecoded if the key has characters that databases reject."""
         raw = self.text[members.starts[index] : members.values[index] - 1].strip()
         key = raw[1:-1] if "\\" not in raw else str(json.loads(raw))
         return raw[1:-1] if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key) else key
@@ -104,7 +104,7 @@ class JsonStructure:
 
 
 def scan(text: str) -> JsonStructure:
-    """The structure of a text that is known to be well-formed JSON."""
+    """Return the structure of a text that is known to be well-formed JSON."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
     marks = np.flatnonzero(_IS_MARK[raw])
     marks = marks[np.searchsorted(_string_ends(raw), marks) % 2 == 0]
@@ -122,14 +122,14 @@ def scan(text: str) -> JsonStructure:
 
 
 def _string_ends(raw: Bytes) -> Offsets:
-    """Byte offsets of the quotes that begin or end a string."""
+    """Return the byte offsets of the quotes that begin or end a string."""
     quotes = np.flatnonzero(raw == _QUOTE)
     escaped = _escaped(np.flatnonzero(raw == _BACKSLASH))
     return quotes[~np.isin(quotes, escaped, assume_unique=True)] if escaped.size else quotes
 
 
 def _escaped(backslashes: Offsets) -> NDArray[np.int64]:
-    """Byte offsets right after each run of an odd number of backslashes."""
+    """Return the byte offsets right after each run of an odd number of backslashes."""
     if not backslashes.size:
         return backslashes
     breaks = np.flatnonzero(np.diff(backslashes) != 1)

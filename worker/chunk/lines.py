@@ -40,7 +40,7 @@ _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def cut(measure: Measure, start: int, end: int, blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
-    """Spans that cover the text between two character offsets. Each fits, and each may overlap the one before.
+    """Return spans that cover the text between two character offsets. Each fits, and may overlap the one before.
 
     `blocks` are ascending spans of lines that belong together. None is cut inside if that can be avoided.
     """
@@ -48,7 +48,7 @@ def cut(measure: Measure, start: int, end: int, blocks: Sequence[Span] | Offsets
 
 
 def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
-    """`cut` for several ascending sections at once, each too long to fit; no span crosses a section's border."""
+    """Run `cut` for several ascending sections at once, each too long to fit; no span crosses a section's border."""
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*sections, strict=True))
     places = _bordered(_places(measure, int(starts[0]), int(ends[-1])), starts, ends)
     if len(blocks):
@@ -60,7 +60,7 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
 
 
 def _bordered(places: CutPlaces, starts: Offsets, ends: Offsets) -> CutPlaces:
-    """The places, with the starts and ends of sections added."""
+    """Return the places, with the starts and ends of sections added."""
     borders = np.concatenate([starts, ends[~_among(ends, starts)]])
     new = borders[~_among(borders, places.offsets)]
     offsets, keys = np.concatenate([places.offsets, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
@@ -69,14 +69,14 @@ def _bordered(places: CutPlaces, starts: Offsets, ends: Offsets) -> CutPlaces:
 
 
 def _among(values: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
-    """Which of `values` occur in `ascending`. For few values, numpy's `isin` takes many times as long."""
+    """Return a mask of `values` that occur in `ascending`. For few values, numpy's `isin` takes many times as long."""
     index = ascending.searchsorted(values)
     among: NDArray[np.bool_] = ascending[np.minimum(index, len(ascending) - 1)] == values
     return among
 
 
 def _inside(offsets: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
-    """Which places are after the start of a block and before its end."""
+    """Return a mask of the places after the start of a block and before its end."""
     starts, ends = np.asarray(blocks, dtype=np.int64).T
     block = starts.searchsorted(offsets) - 1
     inside: NDArray[np.bool_] = (block >= 0) & (offsets < ends[block])
@@ -84,13 +84,13 @@ def _inside(offsets: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bo
 
 
 def mix(hashes: Keys) -> Keys:
-    """64-bit hashes whose high bits depend on all of their bits."""
+    """Return 64-bit hashes whose high bits depend on all bits of the values."""
     mixed = hashes * _ODD_MULTIPLIER
     return (mixed ^ (mixed >> np.uint64(29))) * _ODD_MULTIPLIER
 
 
 def keys_of(classes: NDArray[np.uint8], hashes: Keys) -> Keys:
-    """Keys that compare by class first and then by hash."""
+    """Return keys that compare by class first and then by hash."""
     return (classes.astype(np.uint64) << np.uint64(CLASS_SHIFT)) | (hashes >> np.uint64(64 - CLASS_SHIFT))
 
 
@@ -102,7 +102,7 @@ def _places(measure: Measure, start: int, end: int) -> CutPlaces:
     offsets = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
     ends = np.concatenate([offsets[1:], [end]])
     keys = _keys(data, firsts)
-    # drop blank lines, which are never cut at: a text may have many
+    # drop blank lines, which are never cut: a text may have many
     is_kept = keys != NEVER
     is_kept[0] = True
     offsets, ends, keys = offsets[is_kept], ends[is_kept], keys[is_kept]
@@ -118,7 +118,7 @@ def _places(measure: Measure, start: int, end: int) -> CutPlaces:
 
 
 def _keys(data: bytes, firsts: Offsets) -> Keys:
-    """Keys of the lines that begin at the bytes `firsts`."""
+    """Return the keys of the lines that begin at the bytes `firsts`."""
     raw = np.frombuffer(data, dtype=np.uint8)
     borders = np.concatenate([firsts, [len(data)]])
     keys = np.empty(len(firsts), dtype=np.uint64)
@@ -133,7 +133,7 @@ def _keys(data: bytes, firsts: Offsets) -> Keys:
 
 
 def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
-    """Keys of lines by class, then the line's hash; a hash of the line and the next two tells equal lines apart."""
+    """Return line keys by class, then by the line's hash; a hash with the next two lines orders equal lines."""
     line_hashes = mix(np.fromiter(map(crc32, lines), dtype=np.uint64, count=len(lines)))
     padded = np.concatenate([line_hashes, np.zeros(2, dtype=np.uint64)])
     tie = mix(line_hashes ^ (padded[1:-1] * np.uint64(3)) ^ (padded[2:] * np.uint64(5)))
@@ -143,7 +143,7 @@ def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
 
 
 def _line_classes(lines: list[bytes], firsts: Offsets, raw: Bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Each line's class, and whether it is blank."""
+    """Return each line's class, and whether it is blank."""
     lengths = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
     indents = lengths - np.fromiter(map(len, map(bytes.lstrip, lines)), dtype=np.int64, count=len(lines))
     blank = indents == lengths
@@ -169,7 +169,7 @@ def _within(measure: Measure, start: int, end: int) -> Iterator[CutPlaces]:
 
 
 def _within_block(measure: Measure, start: int, end: int, offsets: Offsets) -> CutPlaces:
-    """The places `offsets` of a line, with keys that depend only on the characters near them."""
+    """Return the places `offsets` of a line, with keys that depend only on the characters near them."""
     start, end = max(start, int(offsets[0]) - _HASH_RADIUS), min(end, int(offsets[-1]) + _HASH_RADIUS)
     codes = np.frombuffer(measure.text[start:end].encode("utf-32-le"), dtype=np.uint32)
     index = offsets - start
@@ -202,7 +202,7 @@ def _overlapped(measure: Measure, places: CutPlaces, spans: list[Span], firsts: 
 
 
 def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
-    """The earliest character offset at which each span may start."""
+    """Return the earliest character offset at which each span may start."""
     tokens = np.maximum(
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )

@@ -53,7 +53,7 @@ def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[ChunkSpan]:
-    """Pieces of sections that are too long, with the columns of the table they start in. Overlaps stay in a section."""
+    """Yield pieces of too long sections, with the columns of the table they start in. Overlaps stay in a section."""
     spans = [(start, end) for start, end, _ in long]
     spans_of_blocks = _blocks(measure.text, spans)
     number = 0
@@ -64,19 +64,19 @@ def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iter
 
 
 def _blocks(text: str, sections: list[Span]) -> Offsets:
-    """The blocks of the sections, as one (start, end) row each."""
+    """Return the blocks of the sections, as one (start, end) row each."""
     sides = (side for start, end in sections for block in blocks(text, start, end) for side in block)
     return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
 
 
 def _columns(text: str, spans_of_blocks: Offsets, offset: int) -> str:
-    """The columns of the table that contains the offset `offset`; empty if the table starts there."""
+    """Return the columns of the table that contains the offset `offset`; empty if the table starts there."""
     block = int(spans_of_blocks[:, 0].searchsorted(offset)) - 1
     return columns(text, *spans_of_blocks[block].tolist()) if block >= 0 and offset < spans_of_blocks[block, 1] else ""
 
 
 def _sections(text: str, headings: Iterator[Heading]) -> Iterator[_Section]:
-    """The sections in order. A heading without a body becomes part of the next section."""
+    """Yield the sections in order. A heading without a body becomes part of the next section."""
     start, body = 0, 0
     path: tuple[Heading, ...] = ()
     for heading in headings:

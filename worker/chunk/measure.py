@@ -13,13 +13,13 @@ from schemas.content.source import ChunkSettings
 from worker.reading import ReadForm, ReadText, as_written, embedded, read_form
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
-#: Maximum characters of a chunk as it is written: a picture in a text has a million, though few tokens.
+#: Maximum characters of a chunk's written form: an embedded picture has a million, though few tokens.
 MAX_WRITTEN_CHARS = 1_000_000
 
 #: Maximum tokens that the empty line between context and text costs.
 SEPARATOR_TOKENS = 2
 
-#: Kinds of definitions that name no chunk which holds others, too.
+#: Kinds of definitions that do not name a chunk with other definitions.
 MINOR_KINDS = frozenset({"constant", "variable"})
 
 Span = tuple[int, int]
@@ -52,9 +52,9 @@ class Measure:
 
     `starts` are the offsets of the tokens in the whole text. A part tokenised alone can have a few tokens more, so
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
-    most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are those of the text as it
-    is `read`, if that is another one than the written `text`, whose offsets count. `type` says how it is read, and
-    `read_part` reads a part on its own.
+    most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are counted in the text as it
+    is `read`, if that differs from the written `text`; offsets refer to the written one. `type` selects the reading
+    rules, and `read_part` reads a separate part.
     """
 
     text: str
@@ -74,46 +74,46 @@ class Measure:
 
     @property
     def slack(self) -> int:
-        """Counts within this many tokens of the limit are not trusted, as they come from the whole text."""
+        """Distance from the limit in tokens within which counts of the whole text are not trusted."""
         return 4 + self.max_tokens // 64
 
     @property
     def limit(self) -> int:
-        """The limit in the unit that cuts are spaced in."""
+        """The limit in the unit of the distance between cuts."""
         return self.max_chars if self.by_chars else self.max_tokens
 
     def units(self, offsets: Offsets) -> Offsets:
-        """Distances of the offsets `offsets` from the text's start, in the unit that cuts are spaced in."""
+        """Return the distances of `offsets` from the text's start, in the unit of the distance between cuts."""
         return self.chars(offsets) if self.by_chars else self.tokens(offsets)
 
     def chars(self, offsets: Offsets) -> Offsets:
-        """Number of characters that are read before each of the offsets `offsets`."""
+        """Return the number of readable characters before each of the `offsets`."""
         return offsets if self.read is None else self.read.read_at(offsets)
 
     def at_chars(self, numbers: Offsets) -> Offsets:
-        """The offsets before which so many characters are read, or a few more: none is within an edit."""
+        """Return the offsets after this many readable characters, or a few more: none is within an edit."""
         if self.read is None:
             return numbers
         offsets = self.read.written_at(numbers)
         return self.read.behind(offsets, where=self.read.read_at(offsets) < numbers)
 
     def at_tokens(self, numbers: Offsets) -> Offsets:
-        """The offsets before which so many tokens start. None is within an edit: that would bring all its tokens."""
+        """Return the offsets before which this many tokens start. None is within an edit, which would add tokens."""
         numbers = np.minimum(np.maximum(numbers, 0), len(self.starts) - 1)
         offsets = self.starts[numbers]
         return offsets if self.read is None else self.read.behind(offsets, where=self.tokens(offsets) < numbers)
 
     def tokens(self, offsets: Offsets) -> Offsets:
-        """Number of tokens that start before each of the offsets `offsets`."""
+        """Return the number of tokens that start before each of the `offsets`."""
         return self.starts.searchsorted(offsets)
 
     def count(self, start: int, end: int) -> int:
-        """Number of tokens that start within the span."""
+        """Return the number of tokens that start within the span."""
         # two scalar searches are faster than one over an array of two
         return int(self.starts.searchsorted(end)) - int(self.starts.searchsorted(start))
 
     def surely_fit(self, starts: Offsets, ends: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which spans certainly fit, judged without tokenising again."""
+        """Return a mask of the spans that certainly fit, without tokenising again."""
         tokens = self.tokens(ends) - self.tokens(starts)
         fit = tokens <= self.max_tokens - self.slack
         if self.max_chars < len(self.text):
@@ -121,7 +121,7 @@ class Measure:
         return fit if self.read is None else fit & (ends - starts <= MAX_WRITTEN_CHARS)
 
     def fits(self, start: int, end: int) -> bool:
-        """Whether the span, tokenised alone without surrounding white space, is within all limits."""
+        """Return whether the span, tokenised alone without surrounding white space, is within all limits."""
         tokens = self.count(start, end)
         if tokens <= self.max_tokens - self.slack and self.has_room(start, end):
             return True
@@ -132,29 +132,29 @@ class Measure:
         return tokens <= self.max_tokens - self.slack or self.alone(self.as_read(start, end)) <= self.max_tokens
 
     def has_room(self, start: int, end: int) -> bool:
-        """Whether the span is within the limits on characters."""
+        """Return whether the span is within the limits on characters."""
         is_short = self.read is None or end - start <= MAX_WRITTEN_CHARS
         return is_short and (self.max_chars >= len(self.text) or self.length(start, end) <= self.max_chars)
 
     def length(self, start: int, end: int) -> int:
-        """Number of characters of the span that are read."""
+        """Return the number of readable characters of the span."""
         if self.read is None:
             return end - start
         first, last = self.read.read_at(np.array((start, end))).tolist()
         return int(last - first)
 
     def as_read(self, start: int, end: int) -> str:
-        """The span as it is read on its own."""
+        """Return the readable form of the span on its own."""
         return self.text[start:end] if self.read is None else embedded(self.type, self.text[start:end])
 
     def of_written(self, part: str) -> Measure:
-        """The same limits for a part that is read as it is written."""
+        """Return the same limits for a part in its written form."""
         return replace(self, text=part, starts=self.tokenizer.starts(part), read=None)
 
     def fits_alone(self, start: int, end: int, alone: str) -> bool:
-        """Whether a span is within the limits as it is read `alone`.
+        """Return whether a span is within the limits when it is read `alone`.
 
-        That may be another text than within the whole: a blob may be recognised by the lines around it.
+        Its readable form may then differ: the lines around a blob may be needed to recognise it.
         """
         if self.read is None or self.read.between(start, end) == alone:
             return True
@@ -162,7 +162,7 @@ class Measure:
         return is_short and self.alone(alone) <= self.max_tokens
 
     def alone(self, text: str) -> int:
-        """Tokens of a text on its own."""
+        """Return the number of tokens of a text on its own."""
         return len(self.tokenizer.starts(text))
 
 
@@ -177,10 +177,10 @@ def measure(
     type_: str | None = None,
     read: ReadForm | None = None,
 ) -> Measure:
-    """Combine the limits of `settings` with those of a model that takes `max_tokens`, and count the text's tokens.
+    """Combine the limits of `settings` with the model's limit `max_tokens`, and count the text's tokens.
 
-    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit. `read` is how the
-    text is read, if that is known.
+    Reserves room for a context of `context_tokens`, but at most a quarter of the model's limit. `read` is the text's
+    read form, if that is known.
     """
     context = min(context_tokens, max_tokens // 4)
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
@@ -208,13 +208,13 @@ def measure(
 
 
 def trim(text: str, start: int, end: int) -> Span:
-    """The span without trailing white space and leading blank lines; the first line keeps its indentation."""
+    """Return the span without trailing white space and leading blank lines; the first line keeps its indentation."""
     start, part = trimmed(text, start, end)
     return start, start + len(part)
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, str]:
-    """The start and the text of a span trimmed like `trim` does."""
+    """Return the start and the text of a span trimmed like `trim` does."""
     part = text[start:end].rstrip()
     if not part[:1].isspace():
         return start, part

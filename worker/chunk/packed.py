@@ -1,7 +1,7 @@
 """Joins neighbouring pieces up to the size of a chunk, so that a folder has fewer chunks to embed and store.
 
-Which pieces are joined depends only on nearby text: a border between pieces stays a border if no better one is near.
-This is the method of `content_defined`, with the borders between pieces as its places.
+Only nearby text decides which pieces are joined: a border between pieces stays a border if no better one is near. This
+is the method of `content_defined`, with the borders between pieces as its places.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pack(measure: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[ChunkSpan]:
 
 
 def _sections(ordered: Sequence[ChunkSpan]) -> Iterator[Sequence[ChunkSpan]]:
-    """Runs of pieces without overlaps."""
+    """Yield runs of pieces without overlaps."""
     borders = [n for n, (one, other) in enumerate(pairwise(ordered), start=1) if other.start < one.end]
     for first, last in pairwise([0, *borders, len(ordered)]):
         yield ordered[first:last]
@@ -44,14 +44,14 @@ def _packed(measure: Measure, section: Sequence[ChunkSpan]) -> Iterator[ChunkSpa
     starts = np.array([piece.start for piece in section])
     places = CutPlaces(np.append(starts, section[-1].end), np.append(_keys(measure.text, section), NEVER))
     spans = divide(measure, places, np.array([0]), np.array([len(section)]))
-    # parts of a piece that had to be divided count as its first part
+    # parts of a divided piece count as its first part
     span_of_piece = np.array([start for start, _ in spans]).searchsorted(starts, side="right").tolist()
     for _, numbered in groupby(zip(span_of_piece, section, strict=True), key=itemgetter(0)):
         yield _joined([piece for _, piece in numbered])
 
 
 def _keys(text: str, section: Sequence[ChunkSpan]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Keys of the borders before the pieces: outer ones are the better places to cut."""
+    """Return keys of the borders before the pieces: outer ones are the better places to cut."""
     depths = np.array([min(len(piece.above), _MAX_DEPTH) for piece in section], dtype=np.uint8)
     heads = (text[piece.start : min(piece.end, piece.start + _HASHED_CHARS)] for piece in section)
     hashes = np.fromiter((crc32(head.encode()) for head in heads), dtype=np.uint64, count=len(section))
@@ -59,7 +59,7 @@ def _keys(text: str, section: Sequence[ChunkSpan]) -> np.ndarray[tuple[int], np.
 
 
 def _joined(pieces: Sequence[ChunkSpan]) -> ChunkSpan:
-    """One piece for neighbours: what is around all of them is its context, and its name if they have one in common."""
+    """Return one piece for neighbours, with their common surroundings as context and their only name, if any."""
     first = pieces[0]
     if len(pieces) == 1:
         return first
@@ -80,12 +80,12 @@ def _joined(pieces: Sequence[ChunkSpan]) -> ChunkSpan:
 
 
 def _path(piece: ChunkSpan) -> tuple[str, ...]:
-    """The names of the definitions around a piece, and its own."""
+    """Return the names of the definitions around a piece, and its own."""
     return tuple(name for name in (*(piece.scope or "").split("/"), piece.symbol) if name)
 
 
 def _common(paths: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The longest common start of all paths."""
+    """Return the longest common prefix of all paths."""
     first, *others = paths
     length = min(map(len, (first, *others)))
     return next((first[:n] for n in range(length) if any(path[n] != first[n] for path in others)), first[:length])

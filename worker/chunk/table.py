@@ -31,7 +31,7 @@ def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
 
 
 def _records(text: str) -> Offsets:
-    """Spans, as (start, end) rows, from the line where a multi-line field starts to the end of that field."""
+    """Return spans, as (start, end) rows, from the line where a multi-line field starts to the end of that field."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
     quotes = np.flatnonzero(raw == ord('"'))
     # if every newline has an even number of quotes above it, no field spans lines
@@ -42,7 +42,7 @@ def _records(text: str) -> Offsets:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each quoted field that spans several lines starts and ends."""
+    """Yield the start and end of each quoted field that spans several lines."""
     offset = 0
     while opening := _FIELD_START.search(text, offset):
         offset = end_of_run(_FIRST_LINE_RUN, text, opening.end())

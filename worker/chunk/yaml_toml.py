@@ -21,7 +21,7 @@ _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 
-#: What begins a string or a comment of TOML. Each may hold the signs of the others.
+#: The beginning of a TOML string or comment. Each may contain the signs of the others.
 _OPENING = re.compile(r"#|\"{3}|'{3}|[\"']")
 #: The end of each, and escapes before it.
 _ENDS = {
@@ -39,7 +39,7 @@ _TOML_LINE = re.compile(r"^(?P<indent>[ \t]*)[^\s#]", re.MULTILINE)
 #: Columns and names of the keys around a line, outermost first. A section counts as left of every column.
 _EnclosingKeys = list[tuple[int, str]]
 _SECTION_COLUMN = -1
-#: Right of every line's column.
+#: Greater than every line's column.
 _ANY_COLUMN = sys.maxsize
 
 #: A piece may end inside a line's indentation; at most this many characters of it are searched again.
@@ -61,19 +61,19 @@ def cut(measure: Measure, document: Document) -> Iterator[ChunkSpan]:
         # pieces of one line share their keys: searching a long line again for each piece would take quadratic time
         if line != keyed_line:
             first = config.content_line(_last_line(text, line, searched) if line == comment_line else line, end)
-            # after a comment, what follows may stand at any column
+            # after a comment, the next content may be at any column
             column = len(first["indent"]) if first else _ANY_COLUMN
             # keys left of an earlier piece's column may also be around this piece
             keys = [] if first and config.is_section(first) else config.enclosing_keys(seen, line, column, keys)
             keyed_line, comment_line = (line, -1) if first else (-1, line)
         seen, previous_start, searched = line, start, end
-        # a comment may be about what is above it or below it, so it has only its section
+        # a comment may belong to the lines above or below it, so it has only its section
         around = keys if line == keyed_line else [key for key in keys if key[0] == _SECTION_COLUMN]
         yield ChunkSpan(start, end, tuple(name for _, name in around[-_MAX_NAMES:]), title=document.title)
 
 
 def _last_line(text: str, line: int, searched: int) -> int:
-    """Where to resume the search for a line that is not a comment.
+    """Return the position at which to resume the search for a line that is not a comment.
 
     No such line starts between `line` and the line that holds `searched`.
     """
@@ -82,7 +82,7 @@ def _last_line(text: str, line: int, searched: int) -> int:
 
 
 def _long_strings(text: str) -> Iterator[tuple[int, int]]:
-    """Where the strings over several lines of a TOML text begin and end. One that never ends takes all the rest."""
+    """Yield the start and end of the multi-line strings of a TOML text. An unterminated one takes all the rest."""
     end = 0
     while opening := _OPENING.search(text, end):
         found = _ENDS[opening[0]].finditer(text, opening.end())
@@ -97,29 +97,30 @@ class _ConfigText:
 
     text: str
     is_toml: bool
-    #: Where the strings over several lines of a TOML text begin and end.
+    #: The starts and ends of the multi-line strings of a TOML text.
     strings: list[tuple[int, int]]
 
     @classmethod
     def of(cls, text: str, *, is_toml: bool) -> _ConfigText:
-        """A text with its strings found."""
+        """Return a text with its strings found."""
         has_strings = is_toml and ('"""' in text or "'''" in text)
         return cls(text, is_toml, list(_long_strings(text)) if has_strings else [])
 
     def content_line(self, begin: int, end: int) -> re.Match[str] | None:
-        """The first line between two places that is not a comment."""
+        """Return the first line between two places that is not a comment."""
         return (_TOML_LINE if self.is_toml else _YAML_LINE).search(self.text, begin, end)
 
     def is_section(self, content: re.Match[str]) -> bool:
-        """Whether a line starts a section; it is then in no other section."""
+        """Return whether a line starts a section; it is then in no other section."""
         end = self.text.find("\n", content.end())
         line = self.text[content.start() : end if end >= 0 else len(self.text)]
         return self._section(content.start(), line) is not None
 
     def enclosing_keys(self, begin: int, end: int, column: int, inherited: _EnclosingKeys) -> _EnclosingKeys:
-        """The keys around the line that starts at `end`, at `column`.
+        """Return the keys around the line that starts at `end`, at `column`.
 
-        They come from the lines between `begin` and `end`, then from `inherited`, the keys around the first of them.
+        They come from the lines between `begin` and `end`, then from `inherited`, the keys around the first of these
+        lines.
         """
         keys, start = _EnclosingKeys(), end
         for line in reversed(self.text[begin:end].splitlines(keepends=True)):
@@ -136,7 +137,7 @@ class _ConfigText:
         return [*(key for key in inherited if key[0] < column), *reversed(keys)]
 
     def _section(self, start: int, line: str) -> str | None:
-        """The name of the section that a line starts, if it does."""
+        """Return the name of the section that a line starts, if it does."""
         header = line.strip() if self.is_toml else line.rstrip()
         found = _SECTION.fullmatch(header) if header.startswith("[") else None
         is_value = found and self.is_toml and (self._is_in_string(start) or self._is_in_array(start))
@@ -147,9 +148,9 @@ class _ConfigText:
         return before > 0 and place < self.strings[before - 1][1]
 
     def _is_in_array(self, start: int) -> bool:
-        """Whether the line before `start` that is not a comment ends within an array."""
+        """Return whether the line before `start` that is not a comment ends within an array."""
         for line in reversed(self.text[max(0, start - _MAX_ARRAY_CHARS) : start].splitlines()):
-            # a string may hold the sign of a comment
+            # a string may contain a comment sign
             code = _STRING.sub("''", line).partition("#")[0].rstrip()
             if code:
                 return code.endswith((",", "["))
