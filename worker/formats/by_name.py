@@ -65,7 +65,7 @@ NAMES = {
 
 
 def of(name: str) -> tuple[Format, str | None]:
-    """Format by name, and the language if it is code; "text" for unknown names."""
+    """Return the format by name, and the language if it is code; "text" for unknown names."""
     stem, extension = split(name)
     if not extension and stem in NAMES:
         return BY_TYPE["code"], NAMES[stem]
@@ -74,7 +74,7 @@ def of(name: str) -> tuple[Format, str | None]:
 
 
 def has_type(types: AbstractSet[str], path: str, stated: str | None) -> bool:
-    """Whether `config.types` accepts a file, by its extension or by its type.
+    """Return whether `config.types` accepts a file, by its extension or by its type.
 
     The type is the one that the source `stated`, else the one that the name suggests. Without types every file is
     accepted.
@@ -83,22 +83,22 @@ def has_type(types: AbstractSet[str], path: str, stated: str | None) -> bool:
 
 
 def type_names(path: str, stated: str | None) -> set[str]:
-    """The names by which `config.types` accepts a file: its extension, and its type as in `has_type`."""
+    """Return the names by which `config.types` accepts a file: its extension, and its type as in `has_type`."""
     return {split(path)[1], stated or of(path)[0].type}
 
 
 def plain_type(name: str) -> str:
-    """An entry of `config.types` in the form that is compared."""
+    """Return an entry of `config.types` in the form that is compared."""
     return name.lower().removeprefix(".")
 
 
 def stated_type(name: str) -> str:
-    """The type of a node for which only the name is known; "file" if the name decides when the file is read."""
+    """Return the type of a node with a known name only; "file" if the name decides when the file is read."""
     return _STATED.get(split(name)[1], "file")
 
 
 def with_stated_type(path: str, type_: str | None) -> str:
-    """The name that decides how a file is parsed: its own, or with the extension of the type that its source states."""
+    """Return the name that selects the parser: the file's own, or with the extension of the source's stated type."""
     name = path.rsplit("/", 1)[-1]
     if type_ is None:
         return name
@@ -108,7 +108,7 @@ def with_stated_type(path: str, type_: str | None) -> str:
 
 
 def split(name: str) -> tuple[str, str]:
-    """The parts of the file's name before and after the last dot, in lower case."""
+    """Return the parts of the file's name before and after the last dot, in lower case."""
     stem, _, extension = name.rsplit("/", 1)[-1].lower().rpartition(".")
     return (stem, extension) if stem else (extension, "")
 

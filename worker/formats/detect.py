@@ -12,7 +12,7 @@ from worker.formats.magic import OLE, ZIP, signature_of
 from worker.formats.registry import BY_KIND, BY_TYPE, FORMATS, PACKAGE, Format, Signature
 from worker.formats.unsupported import unsupported
 
-#: Mail and web servers may put bytes in front of the header; readers find it within this many bytes.
+#: Mail and web servers may put bytes before the header; readers find it within this many bytes.
 _HEADER_WITHIN = 1024
 #: The first name in the directory of a compound file.
 _DIRECTORY = "Root Entry".encode("utf-16-le")
@@ -28,16 +28,16 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 #: Bytes searched for the beginning of a markup language.
 _BEGINNING_WITHIN_BYTES = 256
 _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
-#: Bytes searched for the first two tags of XML, and what stands between them.
+#: Bytes searched for the first two tags of XML, and the text between them.
 _ROOT_WITHIN_BYTES = 8192
 _ROOTS = [(re.compile(format_.root), format_) for format_ in FORMATS if format_.root]
 _FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-#: Formats whose name says more than such a beginning: they may quote or contain markup.
+#: Formats whose name is more reliable than such a beginning: they may quote or contain markup.
 _TRUSTED_NAMES = {"markdown", "code", "email"}
 
 _MEMBERS = {format_.member.encode(): format_.mime for format_ in FORMATS if format_.member}
 _MEMBERS[b"META-INF/MANIFEST.MF"] = "application/java-archive"
-#: Documents in ZIP containers, in front of which web servers may put bytes, too.
+#: Documents in ZIP containers. Web servers may put bytes before these, too.
 _PACKAGES = {format_.type for format_ in FORMATS if format_.member or format_.package_type}
 _ZIP_HEAD = b"PK\3\4"
 _MIME_OF_LANGUAGE = {"javascript": "text/javascript", "css": "text/css", "html": "text/html"}
@@ -53,11 +53,11 @@ _TAIL_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What a file is, by its name and its content. Content takes precedence.
+    """The detected format of a file, by its name and its content. Content takes precedence.
 
-    `language` is that of code, by the name alone. `is_binary` is set for files whose kind is not plain text, and for
-    files with a NUL byte. `refusal` is the error for a name that is never read. `failure` is the error for content of a
-    known kind that is not read.
+    `language` is the programming language, by the name alone. `is_binary` is set for files whose kind is not plain
+    text, and for files with a NUL byte. `refusal` is the error for a name that is never read. `failure` is the error
+    for content of a known kind that is not read.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Detected:
 
 
 def detect(name: str, data: bytes) -> Detected:
-    """Detect what a file is. A path does as well as a name."""
+    """Detect the format of a file by its name or path, and its content."""
     named, language = by_name.of(name)
     signature = signature_of(data)
     named = _by_root(data) if named.type == "xml" else named
@@ -87,7 +87,7 @@ def detect(name: str, data: bytes) -> Detected:
 
 
 def _by_root(data: bytes) -> Format:
-    """What a file of XML holds, by what stands up to the end of its second tag."""
+    """Return the format of an XML file by the text up to the end of its second tag."""
     head = _COMMENT.sub(b"", data[:_ROOT_WITHIN_BYTES])
     tags = _FIRST_TAGS.search(head)
     head = head[: tags.end()] if tags else b""
@@ -95,7 +95,7 @@ def _by_root(data: bytes) -> Format:
 
 
 def refusal(name: str) -> FileError | None:
-    """The error for a file that is refused by name alone, so that its bytes need not be read."""
+    """Return the error for a file that is refused by name alone, so that its bytes need not be read."""
     remedy = unsupported(name)
     return FileError(Reason.UNSUPPORTED_TYPE, remedy) if remedy else None
 
@@ -111,7 +111,7 @@ def _format(named: Format, signature: Signature | None, start: bytes, data: byte
 
 
 def _is_disguised(named: Format, start: bytes) -> bool:
-    """Whether a file has the name of rich text or of a page, and begins as neither does."""
+    """Return whether a file with the name of rich text or of a page begins as neither does."""
     return (named.type == "rtf" and not start.startswith(b"{\\rtf")) or (
         named.type == "html"
         and not start.startswith(b"<")
@@ -120,7 +120,7 @@ def _is_disguised(named: Format, start: bytes) -> bool:
 
 
 def _ole_format(named: Format, data: bytes) -> Format:
-    """What a compound file of the old office suites holds, judged by its stream names. A cut one may have lost them."""
+    """Return the format of an old office suite's compound file by its stream names. A truncated file may lack these."""
     if _ENCRYPTED_STREAM in data:
         raise FileError(Reason.ENCRYPTED)
     format_ = _format_by_stream(data)
@@ -134,12 +134,12 @@ def _ole_format(named: Format, data: bytes) -> Format:
 
 def _format_by_stream(data: bytes) -> Format | None:
     found = next((format_ for stream, format_ in _STREAMS if stream.search(data)), None)
-    # slides hold the workbooks of their charts
+    # slides contain the workbooks of their charts
     return None if found is BY_TYPE["xls"] and _SLIDES_STREAM in data else found
 
 
 def _text_format(named: Format, data: bytes) -> Format:
-    """The format of a file whose content contradicts its name: usually some kind of text."""
+    """Return the format of a file whose content contradicts its name: usually some kind of text."""
     if named.type == "pdf" and b"%PDF-" in data[:_HEADER_WITHIN]:
         return named
     if named.type in _PACKAGES and _ZIP_HEAD in data[:_HEADER_WITHIN]:
@@ -155,7 +155,7 @@ def _markup_format(start: bytes) -> Format | None:
 def _mime(
     named: Format, language: str | None, signature: Signature | None, start: bytes, data: bytes
 ) -> tuple[str, bool]:
-    """The MIME type, and whether the file is binary: by its first bytes, by whether it is text, then by its name."""
+    """Return the MIME type, and whether the file is binary: by its first bytes, by text detection, then by its name."""
     if signature is ZIP:
         return _zip_mime(data), True
     if signature is OLE and (format_ := _format_by_stream(data)):

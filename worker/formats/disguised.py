@@ -1,7 +1,4 @@
-"""Tells what a text under the name of an office document or of a mail is.
-
-Programs give pages, mails and tables such names, so that the office suite opens them.
-"""
+"""Detects the format of a text with the name of an office document or a mail."""
 
 from __future__ import annotations
 
@@ -13,24 +10,24 @@ from worker.formats.registry import BY_TYPE, Format
 _WITHIN_BYTES = 8192
 _WIDE_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _SPACE = "\ufeff \t\r\n"
-#: What may stand in front of a page, and how one begins.
+#: Text that may precede a page, and the beginning of one.
 _IN_FRONT = re.compile(r"(?:<\?xml[^<>]{0,500}\?>|<!--(?:[^-]|-(?!->))*-->|\s)*")
 _PAGE = re.compile(
     r"<(?:!doctype html|(?:html|head|body|meta|title|style|script|base|link|table|thead|tbody|tr|div|p|h[1-6]|center"
     r"|font|span|br|b|ul|ol)(?=[\s>/]))"
 )
 _HEADER = re.compile(r"([A-Za-z][\w-]{0,70}):(?:[ \t]|$)")
-#: Headers of which each mail has one, and those of which one must be beside the type of the content.
+#: A header that marks a mail, one that marks it beside any other of a group, and that group.
 _MIME, _CONTENT, _BESIDE = "mime-version", "content-type", {"from", "to", "subject", "date", "message-id", "received"}
 _MAX_HEADERS = 200
 _SHEETS = {"xls", "xlsx", "odt", "fodt"}
 _SIGNS = "\t;,|"
-#: Lines by which a table is known, and the least.
+#: Maximum and minimum number of lines that identify a table.
 _MAX_LINES, _MIN_LINES = 20, 2
 
 
 def format_of_text(named: Format, data: bytes) -> Format | None:
-    """The format of a text that is not what its name says; None if nothing but plain text is known of it."""
+    """Return the format of a text that contradicts its name; None if only plain text is detected."""
     text = _beginning(data).lstrip(_SPACE)
     lower = text.lower()
     if lower.startswith("{\\rtf"):
@@ -51,7 +48,7 @@ def _beginning(data: bytes) -> str:
 
 
 def _is_mail(text: str) -> bool:
-    """Whether a text begins with the headers of a mail, as pages in one file do."""
+    """Return whether a text begins with the headers of a mail, as web archives do."""
     names = set[str]()
     for line in text.split("\n")[:_MAX_HEADERS]:
         plain = line.rstrip("\r")
@@ -64,7 +61,7 @@ def _is_mail(text: str) -> bool:
 
 
 def _is_table(text: str) -> bool:
-    """Whether the first lines have the same number of cells, of which the last may be cut."""
+    """Return whether the first lines have the same number of cells. The last line may be truncated."""
     lines = [line for line in text.splitlines()[:_MAX_LINES] if line.strip()]
     lines = lines[:-1] if len(text) >= _WITHIN_BYTES and len(lines) < _MAX_LINES else lines
     counts = ({line.count(sign) for line in lines} for sign in _SIGNS)

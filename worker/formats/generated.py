@@ -7,7 +7,7 @@ import re
 from schemas.reason import Reason
 from worker.formats.detect import Detected
 
-#: Average bytes per line above which scripts and styles count as minified. Code by people stays below a hundred.
+#: Average bytes per line above which scripts and styles count as minified. Handwritten code stays below a hundred.
 _MINIFIED_LINE_BYTES = 300
 #: Shorter files may be one long line written by hand.
 _MINIFIED_FILE_BYTES = 2_000
@@ -25,9 +25,9 @@ _NOTICE = re.compile(
 
 
 def generated_reason(file: Detected, data: bytes) -> Reason | None:
-    """`minified` or `generated` for code that a tool wrote, judged by its line lengths or by a notice at its top."""
+    """Return `minified` or `generated` for code that a tool wrote, by its line lengths or a notice at its top."""
     if file.language is None:
-        # documents may mention such notices, and data is indexed as it is
+        # documents may mention such notices, and data is always indexed
         return None
     if (
         file.language in _MINIFIED_LANGUAGES

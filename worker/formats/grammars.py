@@ -25,5 +25,5 @@ GRAMMARS = {
 
 @cache
 def is_known(language: str) -> bool:
-    """Whether a language has a grammar whose package is installed (extra `code`)."""
+    """Return whether a language has a grammar whose package is installed (extra `code`)."""
     return language in GRAMMARS and all(find_spec(name) for name in ("tree_sitter", GRAMMARS[language][0]))

@@ -25,12 +25,12 @@ _ANY = re.compile(b"|".join(b"(%s)" % signature.pattern for signature in _ALL), 
 
 
 def signature_of(data: bytes) -> Signature | None:
-    """The signature at the start of a file; None for plain text."""
+    """Return the signature at the start of a file; None for plain text."""
     match = _ANY.match(data[:HEAD])
     return _ALL[match.lastindex - 1] if match and match.lastindex else None
 
 
 def kind_of(head: bytes) -> str | None:
-    """The kind of a program, sound, film or font, by its `HEAD` first bytes; None for anything else."""
+    """Return the kind of a program, sound, film or font, by its `HEAD` first bytes; None for anything else."""
     signature = signature_of(head)
     return signature.kind if signature and signature.is_media else None

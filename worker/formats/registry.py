@@ -1,4 +1,4 @@
-"""The table of formats: one row tells how files of a format are recognized, and which module reads them."""
+"""The table of formats: one row defines how files of a format are recognized, and which module reads them."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Format:
     reading: str = ""
 
     def is_isolated(self, size: int) -> bool:
-        """Whether a file of `size` bytes is read in the helper process."""
+        """Return whether a file of `size` bytes is read in the helper process."""
         return self.isolated and size > self.harmless
 
 
 def import_function(reference: str) -> Any:
-    """The function that a row names as "module:function"."""
+    """Return the function that a row names as "module:function"."""
     module, _, function = reference.partition(":")
     return getattr(import_module(module), function)
 
@@ -374,7 +374,7 @@ FORMATS = (
         signatures=(
             Signature("png", rb"\x89PNG", "image/png"),
             Signature("jpg", rb"\xff\xd8\xff", "image/jpeg"),
-            # its sizes and flags contain a byte that no text has
+            # its sizes and flags contain a byte that never occurs in text
             Signature("gif", rb"GIF8[79]a.{0,6}[\0-\x08\x0e-\x1f]", "image/gif"),
             # two letters alone might begin a text
             Signature("bmp", rb"BM....\0\0\0\0", "image/bmp"),

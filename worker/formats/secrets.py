@@ -1,13 +1,13 @@
-"""Detects, by content, files that are nothing but secrets: private keys, and settings of registries with a token."""
+"""Detects, by content, files that contain only secrets: private keys, and registry settings with a token."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 
-#: Stands for a private key in the text of other files.
+#: Replaces a private key in the text of other files.
 PLACEHOLDER = "[private key]"
-#: What any text with a private key contains, in UTF-8 and in UTF-16.
+#: Text that every private key contains, in UTF-8 and in UTF-16.
 _SIGNS = tuple(
     sign.encode(encoding)
     for sign in ("PRIVATE KEY", "PuTTY-User-Key-File-", "AGE-SECRET-KEY-1")
@@ -24,16 +24,16 @@ _TOKEN = re.compile(
     r"[ \t]*[=:][ \t]*[\"']?([^\s\"']+)",
     re.IGNORECASE | re.MULTILINE,
 )
-#: How a value begins that names a variable or stands for one.
+#: The beginning of a value that is a variable or a placeholder.
 _PLACEHOLDERS = ("$", "%", "<", "{{", "your", "xxx", "***", "...")
 
-#: The first and the last line of a block, of which SSH2 writes dashes in its own way.
+#: The first and the last line of a block. SSH2 writes its dashes differently.
 _MARK = re.compile(r"-{4,5} ?(BEGIN|END) ([A-Z0-9 ]{1,60}?) ?-{4,5}")
 _PRIVATE = "PRIVATE KEY"
-#: Fewer characters of a key stand for one, as in documentation.
+#: A key with fewer characters is a placeholder, as in documentation.
 _MIN_KEY_CHARACTERS = 32
 _KEY = re.compile(r"[A-Za-z0-9+/=]")
-#: How lines begin that programs write around blocks, and comments.
+#: The beginnings of lines that programs write around blocks, and of comments.
 _BESIDE = (
     *("#", ";", "//", "Bag Attributes", "Key Attributes", "subject=", "issuer=", "friendlyName:", "localKeyID:"),
     *("Microsoft ", "X509v3 ", "1.3.", "2.5.", "ssh-", "ecdsa-", "sk-"),
@@ -43,17 +43,17 @@ _AGE_KEY = re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{50,70}")
 
 
 def may_be_secret(name: str, data: bytes) -> bool:
-    """Whether a file is worth a closer look. It takes a fraction of the time."""
+    """Return whether a file needs a full check, in a fraction of its time."""
     return _plain_name(name) in _TOKENS or any(sign in data for sign in _SIGNS)
 
 
 def suspect(name: str, data: bytes, keep: Collection[str]) -> str | None:
-    """The name of a file that a helper must look at, as it may be a secret; None for any other one."""
+    """Return the name of a file that a helper must check, because it may be a secret; None for any other one."""
     return name if "secrets" not in keep and may_be_secret(name, data) else None
 
 
 def is_secret(name: str, data: bytes) -> bool:
-    """Whether a file holds a token for a registry, or consists of private keys and what belongs to them."""
+    """Return whether a file contains a registry token, or consists of private keys and their surroundings."""
     text = _text(data)
     keys = _TOKENS.get(_plain_name(name))
     if keys and any(key.lower() in keys and _is_token(value) for key, value in _TOKEN.findall(text)):
@@ -64,7 +64,7 @@ def is_secret(name: str, data: bytes) -> bool:
 
 
 def without_keys(text: str) -> str:
-    """A text in which a placeholder stands for each private key. Lengths and lines stay, so positions do too."""
+    """Replace each private key of a text by a placeholder. Lengths and lines stay, so positions do too."""
     if _PRIVATE not in text:
         return text
     parts, done = list[str](), 0
@@ -99,7 +99,7 @@ def _is_key_file(text: str) -> bool:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, str, int, int]]:
-    """Each block: its start, end and label, and the start and end of its content."""
+    """Yield each block: its start, end and label, and the start and end of its content."""
     begun: re.Match[str] | None = None
     for mark in _MARK.finditer(text):
         if mark[1] == "BEGIN":
@@ -112,9 +112,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str, int, int]]:
 
 
 def _holds_key(content: str) -> bool:
-    """Whether what is between the marks is a key rather than dots or a name that stand for one."""
+    """Return whether the text between the marks is a key rather than a placeholder of dots or a name."""
     lines = content.replace("\\n", "\n").splitlines()
-    # what has a colon is a header, such as that of an encrypted key
+    # a line with a colon is a header, such as an encrypted key's
     body = "".join(line.strip() for line in lines if ":" not in line)
     characters = len(_KEY.findall(body))
     return characters >= _MIN_KEY_CHARACTERS and 10 * characters >= 8 * len(body)

@@ -1,4 +1,4 @@
-"""Knows which files are not read, by name and by content, and which helper programs this machine has."""
+"""Lists files that are not read, by name and by content, and finds this machine's helper programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shutil import which
 from worker.formats.by_name import split
 from worker.formats.registry import Signature
 
-#: Extensions that hold no text or are not supported, by the advice for the file's owner.
+#: Extensions without text or support, by the advice for the file's owner.
 UNSUPPORTED = {
     "This spreadsheet format is not supported; save the file as .xlsx or .csv.": "numbers",
     "This document format is not supported; save the file as .docx, .pdf or .odt.": (
@@ -43,7 +43,7 @@ UNSUPPORTED = {
     "Design and model files are not supported; export the file as .pdf.": "dwg dxf blend fbx glb stl 3ds sketch fig",
 }
 
-#: Start of the container that pictures, sound and films share; its brand follows. The box that names the brands is far
+#: Start of the container that pictures, sound and films share; its brand follows. The box with the brands is far
 #: smaller than 65,536 bytes.
 _BRAND = rb"\0\0..ftyp"
 
@@ -97,18 +97,18 @@ SIGNATURES = (
 
 
 def unsupported(name: str) -> str | None:
-    """Advice for the owner of a file whose name has an unsupported type; None if the type is supported."""
+    """Return the advice for the owner of a file whose name has an unsupported type; None if the type is supported."""
     return _REFUSALS.get(split(name)[1])
 
 
 @cache
 def programs(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The given programs that this machine has. Cached, so a worker must restart to find new ones."""
+    """Return the given programs that this machine has. Cached, so a worker must restart to find new ones."""
     return tuple(name for name in names if which(name) and (name != "tesseract" or has_ocr()))
 
 
 def has_ocr() -> bool:
-    """Whether the library that opens pictures for Tesseract is installed."""
+    """Return whether the library that opens pictures for Tesseract is installed."""
     return find_spec("PIL") is not None
 
 

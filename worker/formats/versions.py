@@ -1,4 +1,4 @@
-"""Tells with which code a file is read, by its name alone."""
+"""Determines the code version that reads a file, by its name alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from worker.formats.grammars import is_known
 
 
 def version(name: str) -> str:
-    """Code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
+    """Return the code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
 
     Installing a program or a grammar changes the version, so that files are read again with its help.
     """

@@ -33,12 +33,12 @@ __all__ = [
 
 #: Files whose patterns apply below their own directory. Within one directory, later ones take precedence.
 IGNORE_FILES = (".gitignore", ".ignore", ".cursorignore", ".foldexignore")
-#: Maximum bytes of an ignore file; larger ones are not obeyed.
+#: Maximum bytes of an ignore file; larger ones are not applied.
 MAX_IGNORE_FILE = 1 << 20
 #: Maximum total cost of the ignore files along one path, as every file there is matched against all of them.
 MAX_COST = 20_000
 
-#: The rule name under which ignore files that could not be obeyed are counted.
+#: The rule name under which ignore files that could not be applied are counted.
 NOT_OBEYED = "ignore_file_not_obeyed"
 
 Part = TypeVar("Part")
@@ -53,14 +53,14 @@ Active = Sequence[tuple[int, Patterns]]
 
 
 def nothing() -> None:
-    """No default leaves out a path for what it holds."""
+    """Return None: no default leaves out a path for its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What applies to a folder from above it: the `names` of directories on the way to it, from where that begins.
+    """The rules from above a folder: the `names` of directories on the path to it, from where the rules begin.
 
-    Each of the `files` comes with the depth of its directory among them.
+    Each of the `files` comes with the depth of its directory among these.
     """
 
     names: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Rules:
 
     `exclude` takes precedence, then the ignore files (the deepest directory first), then the defaults except those
     named in `keep`. Of the remaining files, those are indexed that `include` matches, or whose directory it matches.
-    Without `include` all of them are indexed. Raises `Invalid` for a pattern that cannot match.
+    Without `include` all are indexed. Raises `Invalid` for a pattern that cannot match.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class Rules:
         *,
         is_dir: bool,
     ) -> str | None:
-        """The rule that leaves out the path `names[top:]` below the folder, judged on its own; None if no rule does.
+        """Return the rule that leaves out the path `names[top:]` below the folder, judged alone; None if none does.
 
-        `active` are the patterns of the ignore files above it, the outermost first. `kind` tells which default leaves
-        the path out for what it holds, whatever its name.
+        `active` are the patterns of the ignore files above it, the outermost first. `kind` returns the default that
+        leaves out the path for its contents, whatever its name.
         """
         for depth, patterns in ((top, self._exclude), *reversed(active), (top, self._defaults)):
             verdict = patterns.match(names, depth, is_dir=is_dir)
@@ -118,13 +118,13 @@ class Rules:
         return None if found in self._keep else found
 
     def includes(self, names: Sequence[str], inherited: bool, top: int = 0, *, is_dir: bool) -> bool:
-        """Whether `include` covers the path `names[top:]`. If no pattern matches, it inherits from its directory."""
+        """Return whether `include` covers the path `names[top:]`. Without a match it inherits from its directory."""
         verdict = self._include.match(names, top, is_dir=is_dir)
         return verdict[0] is not None if verdict else inherited
 
 
 def rules_of(settings: IndexSettings) -> Rules:
-    """The rules of an index."""
+    """Return the rules of an index."""
     s = settings
     return Rules(s.include, s.exclude, keep=s.keep, use_ignore_files=s.use_ignore_files)
 
@@ -144,10 +144,10 @@ class _DirectoryLevel:
 class Trail(Generic[Part]):
     """Applies the rules along the path from a folder to the current directory, named by the source's own `Part`s.
 
-    `shown` gives the name of a part; `load` gives a directory's ignore files, those that take precedence last. `above`
-    gives those above the folder, and `kind` the default that leaves out a directory for what it holds. A walk
-    directory by directory judges and loads each directory once. Memory holds only the current path. Nothing below an
-    excluded directory is examined.
+    `shown` returns the name of a part. `load` returns a directory's ignore files, with the one that takes precedence
+    last. `above` returns the ignore files above the folder, and `kind` the default that leaves out a directory for its
+    contents. A walk directory by directory judges and loads each directory once. Memory holds only the current path.
+    Nothing below an excluded directory is examined.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class Trail(Generic[Part]):
         self._refused: list[tuple[Part, ...]] = []
 
     def refused(self, after: tuple[Part, ...] | None) -> Counter[str]:
-        """Count, under `NOT_OBEYED`, the ignore files since the last call that cannot be obeyed.
+        """Count, under `NOT_OBEYED`, the ignore files since the last call that cannot be applied.
 
-        Those in directories on the path to `after`, the cursor, belong to an earlier page and are not counted again.
+        Files in directories on the path to `after`, the cursor, belong to an earlier page and are not counted again.
         """
         refused, self._refused = self._refused, []
         return +Counter({NOT_OBEYED: sum(after is None or way != after[: len(way)] for way in refused)})
@@ -195,7 +195,7 @@ class Trail(Generic[Part]):
         return (self._way, self._reason) if self._reason is not None else None
 
     def ignored(self, name: str) -> str | None:
-        """The rule that leaves out a file of the current directory, which is open; None if the file is indexed."""
+        """Return the rule that leaves out a file of the current, open directory; None if the file is indexed."""
         self._names.append(name)
         try:
             reason = self._rules.ignored(self._names, self._active, self._top, is_dir=False)
@@ -221,7 +221,7 @@ class Trail(Generic[Part]):
         return shared
 
     def _begin(self) -> None:
-        """Enter the folder itself, whatever the rules above it say of it."""
+        """Enter the folder itself, regardless of the rules above it."""
         if self._rules.use_ignore_files:
             above = self._above()
             self._names, self._top = [*above.names], len(above.names)
@@ -257,7 +257,7 @@ class Trail(Generic[Part]):
 
 
 def _patterns(path: str, data: bytes | None, max_cost: int) -> Patterns | None:
-    """The patterns of the ignore file at `path`. Logs a warning and returns None if they cannot be obeyed."""
+    """Return the patterns of the ignore file at `path`. Logs a warning and returns None if they cannot be applied."""
     patterns = None
     if data is None or len(data) > MAX_IGNORE_FILE:
         reason = f"it is not a readable file of at most {MAX_IGNORE_FILE:,} bytes"

@@ -1,4 +1,4 @@
-"""Expands braces: `{a,b}` stands for either, as in ripgrep.
+"""Expands braces: `{a,b}` matches either, as in ripgrep.
 
 Braces without a comma, without a partner, or after a backslash are literal.
 """
@@ -12,18 +12,18 @@ _SIGN = re.compile(r"(\\.|[{},])", re.DOTALL)
 
 
 class TooManyError(ValueError):
-    """A pattern stands for too many others."""
+    """Raised for a pattern that expands to too many others."""
 
 
 class _Branch:
-    """The texts that one branch of a group stands for, and the literal text that follows each of them."""
+    """The expansions of one branch of a group, and the literal text that follows each."""
 
     def __init__(self) -> None:
         self._texts = [""]
         self._tail = ""
 
     def add(self, texts: Sequence[str], most: int) -> None:
-        """Let any of the texts follow. Raises `TooManyError`."""
+        """Append each of the texts as an alternative. Raises `TooManyError`."""
         if len(texts) == 1:
             self._tail += texts[0]
             return
@@ -37,7 +37,7 @@ class _Branch:
 
 
 def alternatives(glob: str, most: int) -> list[str]:
-    """What a pattern stands for. Raises `TooManyError` if that is more than `most` patterns."""
+    """Return the expansions of a pattern. Raises `TooManyError` if there are more than `most`."""
     # the branches of each open group, outermost first; the pattern itself is the only branch of the first
     groups = [[_Branch()]]
     for sign in _SIGN.split(glob):
@@ -55,7 +55,7 @@ def alternatives(glob: str, most: int) -> list[str]:
 
 
 def _close(groups: list[list[_Branch]], end: str, most: int) -> None:
-    """Let the innermost group follow in the branch that it is part of. Without its `end` it is literal."""
+    """Append the innermost group to its enclosing branch. Without its `end` it is literal."""
     branches = groups.pop()
     around = groups[-1][-1]
     if end and len(branches) > 1:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 #: Patterns as in .gitignore, by kind. `target`, `build`, `dist` and `vendor` are missing on purpose: people keep their
-#: own files in folders of those names. Files that only their content gives away are detected when they are read.
+#: own files in folders with these names. Files that only their content identifies are detected when they are read.
 DEFAULTS: dict[str, tuple[str, ...]] = {
-    # what gives access to something; first, as its exceptions are none from other kinds
+    # credentials; first, because their exceptions must not affect other kinds
     "secrets": (
         *(".env", ".env.*", ".env-*", ".env_*", "*.env", ".envrc"),
-        # a directory of that name is usually an environment of Python, and examples hold nothing
+        # a directory of that name is usually a Python environment, and examples contain no secrets
         *("!.env/", "!.env.*/", "!*.env/", "!.env*example*", "!.env*sample*", "!.env*template*", "!.env*.tmpl"),
         *("!.env*.tpl", "!.env*.dist", "!.env*.defaults", "!.env*.schema", "!*example*.env", "!*sample*.env"),
         *("!*template*.env", "!.env.d.ts", "!.env*.md"),

@@ -33,7 +33,7 @@ from worker.ignore.wildcards import (
 #: Maximum patterns in one list, and maximum characters in one pattern.
 MAX_PATTERNS = 1000
 MAX_PATTERN = 1000
-#: Characters of all patterns of a list. A page of a thousand tools shows the lists of each.
+#: Maximum characters of all patterns of a list. A page of a thousand tools shows the lists of each.
 MAX_LIST = 100_000
 #: Maximum total cost of a list, and of one glob of a request, as each file is matched against all of it.
 MAX_LIST_COST = 100_000
@@ -44,7 +44,7 @@ _WILDCARD_COST = 10
 #: Characters of a pattern with wildcards that cost as much as a plain one: memory grows with them.
 _CHARACTERS_PER_COST = 4
 
-#: Directories for which a glob remembers the state of its match.
+#: Maximum number of directories for which a glob caches the state of its match.
 _MAX_FOLDERS = 1_000
 
 _SPECIAL = frozenset("*?[\\")
@@ -53,7 +53,7 @@ log = structlog.get_logger()
 
 
 class Patterns:
-    """.gitignore lines relative to one directory, each with the rule it stands for; `path` is their file.
+    """.gitignore lines relative to one directory, each with its rule's name; `path` is their file.
 
     `cost` measures the memory and time they take, in units of a plain name.
     """
@@ -77,7 +77,7 @@ class Patterns:
             self._add(pattern, rule if takes else None, only_dirs)
 
     def match(self, names: Sequence[str], depth: int, *, is_dir: bool) -> tuple[str | None] | None:
-        """The outcome of the last line that matches the path `names[depth:]` itself; None if no line matches.
+        """Return the outcome of the last line that matches the path `names[depth:]` itself; None if no line matches.
 
         The outcome is a 1-tuple: the line's rule, or None for a line that negates.
         """
@@ -89,7 +89,7 @@ class Patterns:
         return (self._rules[line],) if line >= 0 else None
 
     def _last_line(self, name: str, path: str, awaited: int, *, is_dir: bool) -> int:
-        """The last line that matches a path itself, of which `name` is the last name; -1 if there is none."""
+        """Return the last line that matches a path itself, whose last name is `name`; -1 if there is none."""
         line = self._names[is_dir].get(name, -1)
         if path:
             line = max(line, self._paths[is_dir].get(path, -1))
@@ -98,7 +98,7 @@ class Patterns:
         return max(line, self.machine.last_line(name, awaited, is_dir=is_dir)) if awaited else line
 
     def takes(self, name: str, path: str, awaited: int, *, is_dir: bool) -> bool:
-        """Whether the last line that matches a path itself does not negate; see `_last_line`."""
+        """Return whether the last line that matches a path itself does not negate; see `_last_line`."""
         line = self._last_line(name, path, awaited, is_dir=is_dir)
         return line >= 0 and self._rules[line] is not None
 
@@ -108,7 +108,7 @@ class Patterns:
         return frozenset(len(path) for paths in self._paths for path in paths)
 
     def _awaited(self, folder: Sequence[str]) -> int:
-        """What the machine awaits in a folder. That folder's way is kept, as the next path is often in it too."""
+        """Return the machine's state in a folder. It is cached, because the next path is often in the same folder."""
         way = self._last_way
         if folder == way.names:
             return way.awaited[-1] if way.names else self.machine.start
@@ -161,17 +161,17 @@ class Glob:
     def __init__(self, lines: Iterable[str], rule: str) -> None:
         self._patterns = Patterns(lines, rule)
         self._lengths = self._patterns.path_lengths
-        # what is awaited in a directory; None if all of it is selected
+        # the machine's state in a directory; None if all of it is selected
         self._folders: dict[str, int | None] = {}
 
     def matches(self, path: str) -> bool:
-        """Whether the lines select a file."""
+        """Return whether the lines select a file."""
         folder, _, name = path.rpartition("/")
         awaited = self._folders[folder] if folder in self._folders else self._enter(folder)
         return awaited is None or self._takes(name, path, len(path), awaited, is_dir=False)
 
     def _enter(self, folder: str) -> int | None:
-        """Read the path of a directory from the top down, and keep what is awaited there."""
+        """Read the path of a directory from the top down, and cache the machine's state there."""
         if len(self._folders) >= _MAX_FOLDERS:
             self._folders.clear()
         end, awaited = -1, self._patterns.machine.start
@@ -185,7 +185,7 @@ class Glob:
         return awaited
 
     def _takes(self, name: str, path: str, end: int, awaited: int, *, is_dir: bool) -> bool:
-        """Whether the lines select `path[:end]`, which ends with `name`, by itself."""
+        """Return whether the lines select `path[:end]`, which ends with `name`, by itself."""
         # copying each directory's path would take quadratic time
         plain = path[:end] if end in self._lengths else ""
         return self._patterns.takes(name, plain, awaited, is_dir=is_dir)
@@ -193,17 +193,17 @@ class Glob:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A folder, and for each folder on the way to it what the machine awaits there."""
+    """A folder, and the machine's state in each folder on the path to it."""
 
     names: Sequence[str] = ()
     awaited: list[int] = field(default_factory=list)
 
 
 _Wild = Wildcard | Varying
-#: What matches names, each with the bits that it sets, and these by a character.
+#: Matchers of names, each with the bits that it sets, and these by a character.
 _Weighed = Sequence[tuple[_Wild, int]]
 _ByCharacter = Mapping[str, _Weighed]
-#: A name, what matches one, or None for any number of names.
+#: A name, a matcher for one, or None for any number of names.
 _Segment = str | _Wild | None
 
 
@@ -239,12 +239,12 @@ class _Machine:
         self._ends_of_files |= 0 if only_dirs else 1 << end
 
     def last_line(self, name: str, awaited: int, *, is_dir: bool) -> int:
-        """The last line that ends with a name; -1 if there is none."""
+        """Return the last line that ends with a name; -1 if there is none."""
         ends = self._matched(name, awaited & (self._ends if is_dir else self._ends_of_files))
         return self._lines[ends.bit_length() - 1] if ends else -1
 
     def below(self, name: str, awaited: int) -> int:
-        """What is awaited in a directory of this name."""
+        """Return the state in a directory of this name."""
         return (self._matched(name, awaited & ~self._ends) << 1) | (awaited & self._anywhere)
 
     def _matched(self, name: str, awaited: int) -> int:
@@ -261,9 +261,9 @@ class _Machine:
 
     @cached_property
     def _by_edge(self) -> tuple[_ByCharacter, _ByCharacter, _Weighed]:
-        """The wildcards by the first or the last character of what they match, and those that may match any name.
+        """Return the wildcards by the first or the last character that they match, and those that may match any name.
 
-        Nearly all names are told apart from nearly all patterns so.
+        This rules out nearly all patterns for nearly all names.
         """
         firsts: dict[str, list[tuple[_Wild, int]]] = {}
         lasts: dict[str, list[tuple[_Wild, int]]] = {}
@@ -276,13 +276,13 @@ class _Machine:
 
 
 def lines_of(data: bytes) -> list[str]:
-    """The lines of an ignore file, decoded like file names on disk."""
+    """Return the lines of an ignore file, decoded like file names on disk."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _parts(line: str) -> tuple[str, bool, bool]:
-    """A line's pattern ("" for none), whether it excludes (or negates), and whether it applies to directories only."""
+    """Return a line's pattern ("" for none), whether it excludes (or negates), and whether it needs a directory."""
     line = _without_blanks(line)
     if line.startswith("#"):
         return "", True, False
@@ -291,14 +291,14 @@ def _parts(line: str) -> tuple[str, bool, bool]:
 
 
 def _without_blanks(line: str) -> str:
-    """The line without trailing blanks, except one that a backslash escapes."""
+    """Return the line without trailing blanks, except one that a backslash escapes."""
     bare = line.rstrip(" ")
     backslashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if backslashes % 2 and len(bare) < len(line) else bare
 
 
 def _segments(pattern: str) -> list[_Segment]:
-    """What a pattern awaits, name by name. Raises `UnreadableError`."""
+    """Return a pattern's matchers, name by name. Raises `UnreadableError`."""
     is_path = "/" in pattern
     parts: list[list[Element]] = [[]]
     for element in elements_of(one_per_byte(pattern.removeprefix("/"))):
@@ -315,12 +315,12 @@ def _segments(pattern: str) -> list[_Segment]:
 
 
 def _is_any_number(part: Sequence[Element]) -> bool:
-    """Whether a part between two slashes matches any number of names. Three or more stars count as two."""
+    """Return whether a part between two slashes matches any number of names. Three or more stars count as two."""
     return len(part) > 1 and all(element is None for element in part)
 
 
 def _shared(first: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the common prefix of two paths."""
+    """Return the length of the common prefix of two paths."""
     shorter = min(len(first), len(other))
     if first[:shorter] == other[:shorter]:
         return shorter
@@ -346,7 +346,7 @@ def check(name: str, patterns: Sequence[str], max_cost: int = MAX_LIST_COST) -> 
 
 
 def compiled_glob(name: str, glob: str) -> Glob:
-    """One pattern of the parameter `name`, in which `{a,b}` matches either, as in ripgrep. Raises `Invalid`."""
+    """Compile one pattern of the parameter `name`, in which `{a,b}` matches either, as in ripgrep. Raises `Invalid`."""
     _check_length(name, glob)
     try:
         lines = alternatives(glob, MAX_PATTERNS)
@@ -362,7 +362,7 @@ def _check_length(name: str, pattern: str) -> None:
 
 
 def _is_readable(line: str) -> bool:
-    """Whether a line can match anything, or is blank or a comment."""
+    """Return whether a line can match anything, or is blank or a comment."""
     pattern = _parts(line)[0]
     try:
         _segments(pattern)

@@ -1,8 +1,8 @@
 """Matches a name against a pattern with wildcards, as git's wildmatch does, in time linear in the name.
 
-`str.find` looks for plain text between two stars. Text with `?` or brackets is looked for by shift-and: one number
-holds all places where it may have begun. The text between two stars has a fixed length, so its first place is the best
-one, and no place is tried twice.
+`str.find` finds plain text between two stars. Shift-and finds text with `?` or brackets: one number holds all places
+where it may have begun. The text between two stars has a fixed length, so its first place is the best one, and no place
+is tried twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-#: A star (None), a character, or a set of them: what `?` and brackets stand for, with a bit for each byte.
+#: A star (None), a character, or a set of characters for `?` and brackets, with a bit for each byte.
 Element = str | int | None
 
 _ANY = (1 << 256) - 1
@@ -44,12 +44,12 @@ _CLASSES = {
 
 
 class UnreadableError(ValueError):
-    """A pattern that git cannot parse. It matches nothing."""
+    """Raised for a pattern that git cannot parse. It matches nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """Matches a name that begins with one text, ends with another, and holds others in order between them."""
+    """Matches a name that begins with one text, ends with another, and contains others in order between them."""
 
     first: _Text
     between: tuple[_Text, ...]
@@ -57,7 +57,7 @@ class Wildcard:
     shortest: int
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name matches. It has one character per byte."""
+        """Return whether the whole name matches. It has one character per byte."""
         stop = len(name) - len(self.last)
         if len(name) < self.shortest or not (_is_at(self.first, name, 0) and _is_at(self.last, name, stop)):
             return False
@@ -81,16 +81,16 @@ class Varying:
         return len(self.sets)
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name matches."""
+        """Return whether the whole name matches."""
         return len(name) == len(self.sets) and self.is_at(name, 0)
 
     def is_at(self, name: str, position: int) -> bool:
-        """Whether the name, which is long enough, has the text at a position."""
+        """Return whether the name, which is long enough, has the text at a position."""
         here = name[position : position + len(self.sets)]
         return all(set_ >> ord(character) & 1 for set_, character in zip(self.sets, here, strict=True))
 
     def find(self, name: str, start: int, stop: int) -> int:
-        """The first position of the text between two positions; -1 if there is none."""
+        """Return the first position of the text between two positions; -1 if there is none."""
         begun, end = 0, 1 << len(self.sets) - 1
         for position in range(start, stop):
             begun = (begun << 1 | 1) & self._places_of(name[position])
@@ -99,7 +99,7 @@ class Varying:
         return -1
 
     def _places_of(self, character: str) -> int:
-        """Where in the text a character may be, with a bit for each place. Kept, as finding out is slow."""
+        """Return the places of a character in the text, with a bit for each. Cached, because computing it is slow."""
         places = self._places.get(character)
         if places is None:
             code = ord(character)
@@ -116,7 +116,7 @@ def _is_at(text: _Text, name: str, position: int) -> bool:
 
 
 def matcher(elements: Sequence[Element]) -> str | Wildcard | Varying:
-    """What matches a name: the name itself if nothing varies."""
+    """Return a matcher for a name: the name itself if nothing varies."""
     parts = [_text([*part]) for is_star, part in groupby(elements, lambda element: element is None) if not is_star]
     if None not in elements:
         return parts[0] if parts else ""
@@ -126,13 +126,13 @@ def matcher(elements: Sequence[Element]) -> str | Wildcard | Varying:
 
 
 def edges(wild: Wildcard | Varying) -> tuple[str, str]:
-    """The first and the last character of each name that matches; "" if they vary."""
+    """Return the first and the last character of each matching name; "" if they vary."""
     first, last = (wild.first, wild.last) if isinstance(wild, Wildcard) else (wild, wild)
     return first[:1] if isinstance(first, str) else "", last[-1:] if isinstance(last, str) else ""
 
 
 def name_matches(pattern: str, name: str) -> bool:
-    """Whether a name matches a pattern of its own, where `*` matches any text. One that git cannot parse is a name."""
+    """Return whether a name matches a separate pattern, where `*` matches any text. An unparsable one is a name."""
     try:
         wanted = matcher([*elements_of(one_per_byte(pattern))])
     except UnreadableError:
@@ -142,7 +142,7 @@ def name_matches(pattern: str, name: str) -> bool:
 
 
 def one_per_byte(text: str) -> str:
-    """One character per byte, as git compares bytes: `?` matches one byte of a non-ASCII letter."""
+    """Return one character per byte, as git compares bytes: `?` matches one byte of a non-ASCII letter."""
     if text.isascii():
         return text
     try:
@@ -152,7 +152,7 @@ def one_per_byte(text: str) -> str:
 
 
 def elements_of(pattern: str) -> Iterator[Element]:
-    """Yield what a pattern consists of. Raises `UnreadableError`."""
+    """Yield the elements of a pattern. Raises `UnreadableError`."""
     position = 0
     while position < len(pattern):
         sign = pattern[position]
@@ -185,7 +185,7 @@ def _character(pattern: str, position: int) -> str:
 
 
 def _brackets(pattern: str, position: int) -> tuple[int, int]:
-    """The characters that brackets stand for, from behind the opening one, and the position behind their end."""
+    """Return the characters that brackets match, from after the opening one, and the position after their end."""
     negates = _character(pattern, position) in "!^"
     position += negates
     characters, start = 0, position
