@@ -1,1 +1,1 @@
-"""What each process notes of itself and its machine, and what the notes of all of them tell."""
+"""Facts that each process registers about itself and its machine, and checks over all processes."""

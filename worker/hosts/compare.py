@@ -1,4 +1,4 @@
-"""What is wrong with the hosts of an installation, seen side by side. Each finding names hosts and the remedy."""
+"""Finds faults of an installation's hosts by comparing them. Each finding names hosts and the remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.state import hosts
 from worker.state.hosts import ClockOffset, HostProcess
 from worker.state.pool import Pool
 
-#: Processes that a sentence names, and findings of one look.
+#: Maximum number of processes that a sentence names, and of findings per check.
 MAX_NAMED, MAX_FINDINGS = 3, 20
 
 Settings = Mapping[str, Mapping[str, str | None]]
@@ -21,7 +21,7 @@ Settings = Mapping[str, Mapping[str, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong. `detail` is what a service said, which is not for everybody."""
+    """A fault of hosts. `detail` is a service's message, which not everybody may read."""
 
     what: str
     sentence: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def survey(pool: Pool) -> tuple[list[HostProcess], list[Finding]]:
-    """The processes that run now, and what is wrong with their hosts."""
+    """Return the processes that run now, and the faults of their hosts."""
     processes = hosts.alive(pool)
     digests = sorted({process.settings_digest for process in processes})
     settings = hosts.settings_of(pool, digests) if len(digests) > 1 else {}
@@ -40,12 +40,12 @@ def survey(pool: Pool) -> tuple[list[HostProcess], list[Finding]]:
 
 
 def findings(pool: Pool) -> list[Finding]:
-    """What is wrong with the hosts that run now."""
+    """Return the faults of the hosts that run now."""
     return survey(pool)[1]
 
 
 def compare(processes: Sequence[HostProcess], settings: Settings) -> list[Finding]:
-    """What is wrong with these processes. `settings` are the hashes of theirs by digest."""
+    """Return the faults of these processes. `settings` has their hashes of settings by digest."""
     found = [*_clocks(processes), *_releases(processes), *_settings(processes, settings), *_services(processes)]
     if len(found) > MAX_FINDINGS:
         more = len(found) - MAX_FINDINGS
@@ -57,7 +57,7 @@ def compare(processes: Sequence[HostProcess], settings: Settings) -> list[Findin
 
 
 def _clocks(processes: Sequence[HostProcess]) -> Iterable[Finding]:
-    """The hosts whose clock differs, each by its latest note."""
+    """Yield the hosts whose clock differs, each by its latest heartbeat."""
     latest: dict[Host, HostProcess] = {}
     for process in sorted(processes, key=lambda each: -each.unseen_seconds):
         latest[process.host] = process
@@ -81,14 +81,14 @@ def _releases(processes: Sequence[HostProcess]) -> Iterable[Finding]:
 
 
 def _settings(processes: Sequence[HostProcess], settings: Settings) -> Iterable[Finding]:
-    """The settings that are not equal, together if they differ for the same processes."""
+    """Yield the settings that are not equal, grouped if they differ for the same processes."""
     values: dict[str, dict[str | None, list[str]]] = defaultdict(lambda: defaultdict(list))
     for process in processes:
         for name, value in settings.get(process.settings_digest, {}).items():
             values[name][value].append(process.name)
     groups: dict[str, list[str]] = defaultdict(list)
     for name, by_value in sorted(values.items()):
-        # most have it, and of an equal number those that come first
+        # the majority's value, and on a tie the first one
         usual = max(filter(None, by_value), key=lambda value: len(by_value[value]), default=None)
         rest = _named(by_value[usual])
         for value, odd in by_value.items():
@@ -112,7 +112,7 @@ def _services(processes: Sequence[HostProcess]) -> Iterable[Finding]:
 
 
 def _named(names: Sequence[str]) -> str:
-    """A few processes, and how many more there are."""
+    """Name a few processes, and the number of the others."""
     shown = list(dict.fromkeys(names))
     if len(shown) > MAX_NAMED:
         return f"{', '.join(shown[:MAX_NAMED])} and {len(shown) - MAX_NAMED} more"

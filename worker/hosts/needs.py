@@ -1,4 +1,4 @@
-"""Which settings work needs, so that a worker that lacks one can leave it to another."""
+"""The settings that work needs, so that a worker that lacks one can leave it to another."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _INDISPENSABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NeededSettings:
-    """The settings on which work depends, by what needs them, as `FoldexError.settings_of` names it."""
+    """The settings that work depends on, by the part that needs them, as `FoldexError.settings_of` names it."""
 
     by_user: Mapping[str, Sequence[str]]
 
     @property
     def indispensable(self) -> Sequence[str]:
-        """The settings that a worker must not lack if others have them."""
+        """The settings that a worker must have if others have them."""
         return [name for names in self.by_user.values() for name in names if name in _INDISPENSABLE]
 
     def of(self, error: FoldexError) -> Sequence[str]:
-        """The settings that an error is about."""
+        """Return the settings that may have caused an error."""
         return self.by_user.get(error.settings_of or "", ())
 
 
 def needs_of(index: Index, llm: str | None = None) -> NeededSettings:
-    """What a task over an index needs, or the build of a tree with the language model `llm`."""
+    """Return the needs of a task over an index, or of the build of a tree with the language model `llm`."""
     key = ("BLIND_TOKEN_KEY",) if index.text_key is not None else ()
     needs = {
         "source": _OF_SOURCE.get(index.source.kind, ()),

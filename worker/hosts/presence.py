@@ -1,4 +1,4 @@
-"""Notes every 20 s that a process runs, how its clock differs from Postgres', and what it reaches."""
+"""Registers a process's heartbeat every 20 s, with its clock's difference from Postgres' and its reachable services."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from worker.state.connections import BRIEF, BoundedConnection
 from worker.state.hosts import ClockOffset, Registration, Role
 from worker.state.pool import Pool, autocommit
 
-#: Seconds between two notes, so that two may fail before others take the process for gone.
+#: Seconds between two heartbeats, so that two may fail before the process counts as gone.
 NOTE_SECONDS = 20.0
-#: Seconds until services are asked again, which costs a request each.
+#: Seconds between two checks of services, which cost a request each.
 REACH_SECONDS = 60.0
 #: Seconds by which a clock may differ from Postgres'.
 MAX_CLOCK_SECONDS = 2.0
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 #: Opens or lends a connection in autocommit.
 Connect = Callable[[], AbstractContextManager[Connection[TupleRow]]]
-#: What a process asks its services, if it asks any.
+#: Checks the services of a process, if there are any.
 Reach = Callable[[], Mapping[str, str | None]]
 
 
@@ -50,7 +50,7 @@ class Presence:
         self._is_clock_wrong = self._is_away = False
 
     def note(self, connect: Connect | None = None) -> None:
-        """Note that this process runs, over a connection of its own if none is given. An outage only logs a line."""
+        """Register a heartbeat, over a new connection if none is given. An outage only logs a line."""
         try:
             with (connect or self._open)() as connection:
                 self._note(connection)
@@ -62,14 +62,14 @@ class Presence:
             self._is_away = False
 
     def lacks(self, names: Sequence[str]) -> bool:
-        """Whether one of these settings may not be set here."""
+        """Return whether one of these settings may not be set here."""
         known = self._registration
         return known is None or any(known.settings.get(name) is None for name in names)
 
     def keep(self, pool: Pool, stop: Event | None = None, *, reach: Reach | None = None) -> None:
-        """Note it in the background from now on, until `stop` is set. `reach` asks services now and then.
+        """Register heartbeats in the background until `stop` is set. `reach` checks services now and then.
 
-        To open a connection for each note would take more than all else that a process at rest does.
+        Opening a connection for each heartbeat would take more than all other work of an idle process.
         """
         stop = stop or Event()
         connect = partial(autocommit, pool)
@@ -78,7 +78,7 @@ class Presence:
             Thread(target=self._keep_reaching, args=(connect, stop, reach), name="reach", daemon=True).start()
 
     def end(self) -> None:
-        """Note that this process ends, so that nobody compares it any more."""
+        """Register the end of this process, so that it is no longer compared."""
         with suppress(psycopg.Error), self._open() as connection:
             hosts.end(connection, self.id)
 
@@ -114,7 +114,7 @@ class Presence:
         hosts.note(connection, self._registration, clock, self._reached)
 
     def _tell_clock(self, clock: ClockOffset) -> None:
-        """Log once that the clock is wrong, and once that it is right again."""
+        """Log once when the clock is wrong, and once when it is right again."""
         was_wrong, self._is_clock_wrong = self._is_clock_wrong, is_wrong(clock)
         if self._is_clock_wrong and not was_wrong:
             log.warning("the clock of this machine differs from Postgres'; synchronise it", seconds=clock.seconds)
@@ -127,7 +127,7 @@ def clock_offset(
     wall: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
 ) -> ClockOffset:
-    """By how much this machine's clock is ahead of the one that `ask` tells, at the middle of the round trip."""
+    """Return how far this machine's clock is ahead of the time from `ask`, at the middle of the round trip."""
     began, started = wall(), steady()
     theirs = ask()
     half = (steady() - started) / 2
@@ -135,5 +135,5 @@ def clock_offset(
 
 
 def is_wrong(clock: ClockOffset) -> bool:
-    """Whether a clock certainly differs by more than it may."""
+    """Return whether a clock certainly differs by more than it may."""
     return abs(clock.seconds) - clock.doubt > MAX_CLOCK_SECONDS

@@ -1,4 +1,4 @@
-"""Which services a process reaches from its machine."""
+"""Checks which services a process can reach from its machine."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from worker.stores import STORES, StoreOptions
 
 #: Seconds to connect to the broker.
 CONNECT_SECONDS = 3
-#: The object and the namespace that are asked for. Neither exists, and whether they do makes no difference.
+#: The object and the namespace that are requested. Neither exists, and it makes no difference whether they do.
 NOWHERE = "foldex-doctor"
-#: Characters of an error that are kept.
+#: Maximum characters of an error that are kept.
 MAX_ERROR = 300
 
 log = structlog.get_logger()
 
 
 def probe_services(settings: Settings) -> Mapping[str, str | None]:
-    """Each service that is configured, with what failed, or None if nothing did. It may take a minute."""
+    """Return each configured service with its error, or None if it is reachable. This may take a minute."""
     probes: dict[str, Callable[[Settings], None]] = {"the broker": _ask_broker}
     if settings.s3_bucket:
         probes["S3"] = _ask_s3
@@ -39,9 +39,9 @@ def _failure(settings: Settings, probe: Callable[[Settings], None]) -> str | Non
     except FoldexError as error:
         return error.message[:MAX_ERROR]
     except OperationalError:
-        # its text may hold the address with its password
+        # its text may contain the address with its password
         return "It does not answer; check CELERY_BROKER_URL and the network."
-    except Exception as error:  # a library that fails is an answer too
+    except Exception as error:  # a failure of the library is a result too
         log.exception("a service could not be asked")
         return f"{type(error).__name__} in its client."
     return None
@@ -59,7 +59,7 @@ def _ask_broker(settings: Settings) -> None:
 def _ask_s3(settings: Settings) -> None:
     from worker.objects.object_store import S3Objects
 
-    # to list a bucket may need a right that Foldex does not need
+    # listing a bucket may need a permission that Foldex does not need
     with suppress(FileError):
         S3Objects(settings.s3_bucket or "", settings.s3_endpoint_url).get(NOWHERE, 0)
 

@@ -1,4 +1,4 @@
-"""What a process tells the others of its settings: which are set, and short hashes of their values, never a secret."""
+"""The settings that a process registers for comparison: which are set, with short hashes of values, never a secret."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_ONE_MACHINE = frozenset(
         "parse_memory_mb",
     }
 )
-#: Settings that only the API obeys, such as those that a new tool's config takes over. Its processes must agree.
+#: Settings that affect only the API, such as defaults of a new tool's config. Its processes must agree.
 OF_API = frozenset(
     {
         "mcp_allow_delete",
@@ -57,25 +57,25 @@ OF_API = frozenset(
         "rerank_api_key",
     }
 )
-#: Of processes that do little, the only settings that must be equal.
+#: The only settings that must be equal for processes that do little.
 OF_FEW = {
     "beat": frozenset({"celery_broker_url"}),
     "watch": frozenset(
         {"celery_broker_url", "local_source_roots", "s3_events_queue_url", "watch_rest_seconds", "auth"}
     ),
 }
-#: What stands for the keys that S3's client finds, wherever it finds them.
+#: Represents the keys that S3's client finds, wherever it finds them.
 S3_CREDENTIALS = "S3 credentials"
-#: Bytes of a hash: enough to tell a few values apart, too few to tell a value.
+#: Bytes of a hash: enough to distinguish a few values, too few to reveal one.
 HASH_BYTES = 4
-#: Characters of a value that is shown, and values of a list.
+#: Maximum characters of a displayed value, and maximum values of a list.
 MAX_SHOWN, MAX_LISTED = 200, 20
 
 
 def registration(
     settings: Settings, salt: str, *, id_: UUID, role: Role, node: str, queues: Sequence[str]
 ) -> Registration:
-    """The row of this process in the registry. `salt` is mixed into its hashes."""
+    """Return the row of this process in the registry. `salt` is mixed into its hashes."""
     hashes = hashes_of(settings, salt, role)
     return Registration(
         id=id_,
@@ -92,7 +92,7 @@ def registration(
 
 
 def hashes_of(settings: Settings, salt: str, role: Role) -> dict[str, str | None]:
-    """The hash of each setting that must be equal, by its variable; None for one that is not set."""
+    """Return the hash of each setting that must be equal, by its variable; None for one that is not set."""
     values: dict[str, object] = {
         name.upper(): value for name, value in settings.model_dump(mode="json").items() if _must_be_equal(name, role)
     }
@@ -117,13 +117,13 @@ def _s3_credentials() -> str | None:
 
 
 def provider_keys(models: Sequence[str]) -> list[str]:
-    """The variables from which clients of models take a key where no setting names one."""
+    """Return the variables from which model clients take a key if no setting has one."""
     prefixes = {model.partition("/")[0] for model in models if "/" in model} - {"local"}
     return sorted(f"{prefix.upper().replace('-', '_')}_API_KEY" for prefix in prefixes)
 
 
 def uses_s3(settings: Settings) -> bool:
-    """Whether a setting shows that S3 is used. Without that check its client would ask the network for credentials."""
+    """Return whether a setting shows that S3 is used. Otherwise its client requests credentials from the network."""
     named = settings.s3_bucket or settings.s3_endpoint_url or settings.s3_events_queue_url
     return bool(named) or any(name in os.environ for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"))
 

@@ -49,7 +49,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A model with the budget that all workers share; `project` is whose share of it is used."""
+    """A model with the budget that all workers share; `project` is the project whose share is used."""
 
     provider: Provider
     budget: RateBudget | None
@@ -61,7 +61,7 @@ class Chat:
         """Wait for the budget and send one request.
 
         Raises `LlmRefused`, also if the server fails at this prompt and answers another one, `LlmUnauthorized`,
-        `LlmUnavailable`, and what `check` raises.
+        `LlmUnavailable`, and the errors of `check`.
         """
         tokens = len(cl100k().starts(prompt))
 
@@ -83,7 +83,7 @@ class Chat:
         return answer
 
     def _is_fault_of_prompt(self, error: LlmUnavailable, seconds: float, check: Check) -> bool:
-        """Whether the server answers a harmless prompt just after it failed."""
+        """Return whether the server answers a harmless prompt just after it failed."""
 
         def seconds_of_harmless() -> float | None:
             check()

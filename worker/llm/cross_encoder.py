@@ -27,7 +27,7 @@ from worker.llm.litellm import CHECK_SECONDS, Check, Provider
 
 PREFIX = "local/"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
-#: What `config.json` says of a model that this module computes.
+#: The values in `config.json` of a model that this module computes.
 _ACCEPTED = {
     "architectures": ["BertForSequenceClassification"],
     "hidden_act": "gelu",
@@ -48,9 +48,9 @@ class CrossEncoder(NamedTuple):
 
 
 def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = no_check) -> list[float]:
-    """A score from 0 to 1 for each document. A document longer than the model's input is cut at its end.
+    """Return a score from 0 to 1 for each document. A document longer than the model's input is cut at its end.
 
-    Raises `RerankUnavailable` if the model's files cannot be used or the time is over, and what `check` raises.
+    Raises `RerankUnavailable` if the model's files cannot be used or the time is over, and the errors of `check`.
     """
     deadline = time.monotonic() + provider.seconds
     model = _model(provider.model)
@@ -65,7 +65,7 @@ def relevance(provider: Provider, query: str, documents: Sequence[str], check: C
 
 
 def warm(name: str) -> None:
-    """Load the model. Logs why if its files cannot be used: each query then says so, too."""
+    """Load the model. Logs the reason if its files cannot be used: each query then reports it, too."""
     try:
         _model(name)
     except RerankUnavailable as error:

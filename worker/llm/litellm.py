@@ -54,8 +54,8 @@ class Provider:
 def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = no_check) -> list[float]:
     """Send one request to a rerank model: a finite score for each document, in whatever range the model uses.
 
-    Raises `RerankUnavailable`, also if the answer does not give each document exactly one score, and what `check`
-    raises.
+    Raises `RerankUnavailable`, also if the answer does not give each document exactly one score, and the errors of
+    `check`.
     """
     litellm = warm()
     request = litellm.arerank(
@@ -65,7 +65,7 @@ def relevance(provider: Provider, query: str, documents: Sequence[str], check: C
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = no_check) -> str:
-    """A language model's answer, in JSON if it supports that. Raises `RerankUnavailable`, and what `check` raises."""
+    """Return a language model's answer, in JSON if supported. Raises `RerankUnavailable`, and the errors of `check`."""
     return _wait(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
 
 
@@ -85,7 +85,7 @@ async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> A
 
 
 def arguments(provider: Provider) -> dict[str, object]:
-    """What every request to a provider has in common."""
+    """Return the arguments that all requests to a provider share."""
     return {
         "model": provider.model,
         "api_base": provider.api_base,
@@ -97,7 +97,7 @@ def arguments(provider: Provider) -> dict[str, object]:
 
 
 def _key(provider: Provider) -> str | None:
-    """The configured key. Self-hosted servers need none, but their clients require one."""
+    """Return the configured key. Self-hosted servers need none, but their clients require one."""
     if provider.api_key or not provider.api_base:
         return provider.api_key
     return "none" if warm().validate_environment(provider.model)["missing_keys"] else None
@@ -126,14 +126,14 @@ def _wait(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[
 
 
 def wait_in_time(future: Future[Any], seconds: float, check: Check) -> None:
-    """Wait until a request ends or its time is up. `check` may raise meanwhile."""
+    """Wait until a request ends or its time is up. `check` may raise while waiting."""
     until = time.monotonic() + seconds
     while (remaining := until - time.monotonic()) > 0 and wait([future], min(CHECK_SECONDS, remaining)).not_done:
         check()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The loop on which requests run."""
+    """Return the loop on which requests run."""
     with _starting:
         if not _loops:
             _loops.append(asyncio.new_event_loop())

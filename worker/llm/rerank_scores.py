@@ -24,10 +24,10 @@ LONGEST_TOKENS = 4096
 
 
 def scores(provider: Provider, query: str, texts: Sequence[str], check: Check = no_check) -> list[float]:
-    """One score from 0 to 1 per text, for at least one text: that of its best part. All parts go in one request.
+    """Return one score from 0 to 1 per text, for at least one text: its best part's. All parts go in one request.
 
     LiteLLM's table limits query and text together. If a text has more parts than the request can hold, only those with
-    most of the query's words count. Raises `RerankUnavailable`, and what `check` raises.
+    most of the query's words count. Raises `RerankUnavailable`, and the errors of `check`.
     """
     share = MAX_REQUEST_TOKENS // len(texts)
     runs_here = is_local(provider.model)
@@ -43,12 +43,12 @@ def scores(provider: Provider, query: str, texts: Sequence[str], check: Check = 
 
 
 def _cautious(tokens: int) -> int:
-    """Tokens of cl100k that the model safely accepts: BERT's word pieces of code are up to 1.55 times as many."""
+    """Return the cl100k tokens that the model safely accepts: BERT has up to 1.55 times as many pieces of code."""
     return min(tokens, LONGEST_TOKENS) * 3 // 5
 
 
 def _unit(raw: Sequence[float]) -> list[float]:
-    """Scores as they are if all lie between 0 and 1, else treated as logits."""
+    """Return scores unchanged if all lie between 0 and 1, else treated as logits."""
     if all(0 <= score <= 1 for score in raw):
         return list(raw)
     return [(1 + math.tanh(score / 2)) / 2 for score in raw]

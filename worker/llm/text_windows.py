@@ -13,7 +13,7 @@ _OVERLAP_DIVISOR = 8
 
 
 def windows(text: str, tokens: int) -> list[str]:
-    """Overlapping parts of at most `tokens` tokens that cover the text; the text itself if it is short enough."""
+    """Return overlapping parts of at most `tokens` tokens that cover the text; the text itself if it is short."""
     if len(text.encode()) <= tokens:
         return [text]  # every token has at least one byte
     starts = cl100k().starts(text)
@@ -26,12 +26,12 @@ def windows(text: str, tokens: int) -> list[str]:
 
 
 def beginning(text: str, tokens: int) -> str:
-    """The first `tokens` tokens of a text."""
+    """Return the first `tokens` tokens of a text."""
     return windows(text, tokens)[0]
 
 
 def likeliest(query: str, parts: Sequence[str], count: int) -> list[str]:
-    """At most `count` parts: those that contain the most words of the query; of equal parts, the earlier ones."""
+    """Return at most `count` parts: those with the most words of the query; of equal parts, the earlier ones."""
     if len(parts) <= count:
         return list(parts)
     words = set(re.findall(r"\w+", query.casefold()))

@@ -1,4 +1,4 @@
-"""Leaves out what a language model thinks aloud before it answers."""
+"""Removes a language model's reasoning from its answer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NAMES = "think|thinking|thought|thoughts|reason|reasoning|reflection|analysis|scratchpad|seed:think|antml:thinking"
-#: The marks around thoughts: those of DeepSeek, Qwen and others, Mistral, Kimi, Cohere, and those of long chains.
+#: The marks around reasoning: DeepSeek's, Qwen's and others', Mistral's, Kimi's, Cohere's, and those of long chains.
 _MARK = re.compile(
     rf"(?P<close></\s?(?:{_NAMES})\s?>|\[/think\]|◁/think▷|<\|(?:end_thinking|end_of_thought|/think(?:ing)?)\|>|<unused95>)"
     rf"|<(?:{_NAMES})(?:\s[^<>]{{0,100}})?>|\[think\]|◁think▷|<\|(?:start_thinking|begin_of_thought|think(?:ing)?)\|>"
     r"|<unused94>(?:thought)?",
     re.IGNORECASE,
 )
-#: Where the answer of a model begins that names its channels.
+#: The beginning of the answer of a model with named channels.
 _FINAL = re.compile(r"<\|channel\|>final(?: [^<\n]{0,60})?<\|message\|>|assistantfinal(?=\S)")
 _ANALYSIS = re.compile(r"^(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)|^analysis(?=[A-Z])")
 #: Marks that may enclose the whole answer, at its ends.
@@ -23,19 +23,19 @@ _AROUND = re.compile(
     r"|(?:<\|(?:end_response|end_of_solution|end|return|im_end)\|>|</(?:answer|response|output|summary)>)\s*$",
     re.IGNORECASE,
 )
-#: What stands on both sides of a mark that is quoted.
+#: Characters on both sides of a quoted mark.
 _QUOTES = "`'\"\u2018\u2019\u201c\u201d«»"
 
 
 def text_of(content: str | Sequence[Mapping[str, Any]] | None) -> str:
-    """The text of an answer, which some providers send in parts: thoughts are parts of their own."""
+    """Return the text of an answer, which some providers send in parts: reasoning has parts of its own."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(str(part["text"]) for part in content if part.get("type") == "text")
 
 
 def without_thoughts(text: str) -> str:
-    """The answer itself; empty if the model never ended its thoughts.
+    """Return the answer itself; empty if the model never ended its reasoning.
 
     Some servers drop the opening mark. A mark in quotes is a part of the answer, which may be about such marks.
     """
@@ -49,7 +49,7 @@ def without_thoughts(text: str) -> str:
         if _is_quoted(text, mark):
             continue
         if mark["close"]:
-            # without an opening mark, all before it is thought
+            # without an opening mark, everything before it is reasoning
             kept = kept if is_open else ""
             start, is_open = mark.end(), False
         elif not is_open:
@@ -58,6 +58,6 @@ def without_thoughts(text: str) -> str:
 
 
 def _is_quoted(text: str, mark: re.Match[str]) -> bool:
-    """Whether a mark stands between backticks or quotation marks, as in a text about it."""
+    """Return whether a mark is between backticks or quotation marks, as in a text about it."""
     before, after = text[max(0, mark.start() - 1) : mark.start()], text[mark.end() : mark.end() + 1]
     return bool(before) and before in _QUOTES and bool(after) and after in _QUOTES

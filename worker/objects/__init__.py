@@ -1,1 +1,1 @@
-"""The object store: the contents of the nodes of all projects."""
+"""The object store for the contents of all projects' nodes."""

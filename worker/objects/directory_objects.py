@@ -24,7 +24,7 @@ Using = Callable[[], AbstractContextManager[None]]
 
 
 def object_path(directory: Path, key: str) -> Path:
-    """The file of a key in a directory of objects."""
+    """Return the file of a key in a directory of objects."""
     digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
     return directory / digest[:2] / digest[2:]
 
@@ -173,7 +173,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> str:
-    """Name prefix of unfinished files for a path."""
+    """Return the name prefix of unfinished files for a path."""
     return f".new-{path.name}-"
 
 

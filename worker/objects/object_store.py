@@ -46,9 +46,9 @@ PART = 8 << 20
 #: Error codes of GET that concern only this object. Without the right to list the bucket, a missing object also yields
 #: AccessDenied. InvalidObjectState is an archived object, and InvalidRequest one whose key its owner keeps (SSE-C).
 _ONE_OBJECT = {"NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState", "InvalidRequest"}
-#: Begins codes about the key of one object, such as one that is disabled or deleted.
+#: Prefix of codes about the key of one object, such as one that is disabled or deleted.
 _KEY_MANAGEMENT = "KMS."
-#: The first HTTP status of an error that is the server's.
+#: The lowest HTTP status of a server error.
 _SERVER_ERROR = 500
 _UNAVAILABLE = (
     S3ConnectionError,
@@ -87,11 +87,11 @@ class ObjectReader(Protocol):
         ...
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; none at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
         ...
 
     def close(self) -> None:
-        """Release what the reader holds."""
+        """Release the reader's resources."""
         ...
 
 
@@ -107,7 +107,7 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, key: str, limit: int) -> bytes:
-        """The content. Raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
+        """Return the content. Raises `FileError`: `unreadable` if it is missing, `too_large` above `limit` bytes."""
         ...
 
     def reader(self, key: str, part: range | None = None) -> ObjectReader:
@@ -122,7 +122,7 @@ class ObjectStore(Protocol):
         ...
 
     def discard(self, key: str) -> None:
-        """Remove the content, and anything that a crashed writer left under this key."""
+        """Remove the content, and all leftovers of crashed writers under this key."""
         ...
 
 
@@ -133,7 +133,7 @@ def open_objects(
     space: DiskSpace | None = None,
     using: Using = nullcontext,
 ) -> ObjectStore:
-    """The store in `bucket` if one is set, else in `directory`, which is created at the first `put`.
+    """Open the store in `bucket` if one is set, else in `directory`, which is created at the first `put`.
 
     Contents that would leave too little of `space` are refused with `DiskFull`. The directory is opened within `using`,
     which raises if it is not the right one.
@@ -272,7 +272,7 @@ class _S3Writer:
 
 
 def s3_client(endpoint_url: str | None) -> S3Client:
-    """This process's client for an endpoint (None: AWS). Threads may share it; forked children get their own."""
+    """Return this process's client for an endpoint (None: AWS). Threads may share it; forked children get their own."""
     return _s3_client(endpoint_url, os.getpid())
 
 
@@ -297,7 +297,7 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
 
 
 def credentials() -> str | None:
-    """What tells the credentials that this process finds for S3 from others: keys, or how it gets temporary ones."""
+    """Return an identity of this process's S3 credentials: the keys, or the way to get temporary ones."""
     from botocore.session import get_session
 
     try:
@@ -311,7 +311,7 @@ def credentials() -> str | None:
 
 
 def _timestamp(value: Any) -> datetime:
-    """A time in an answer. The parser of botocore takes more than the rest of a listing."""
+    """Parse a time in an answer. The parser of botocore takes more than the rest of a listing."""
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -321,7 +321,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str, dict[str, str]]:
-    """Content, ETag and user metadata of one object. Call it within `s3_errors`.
+    """Return content, ETag and user metadata of one object. Call it within `s3_errors`.
 
     Raises `FileError` as `Objects.get` does.
     """
@@ -333,7 +333,7 @@ def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tup
 
 
 def _s3_object(endpoint_url: str | None, bucket: str, key: str, part: str = "") -> GetObjectOutputTypeDef:
-    """The answer for one object, or for a range of it, of which the body is still to be read."""
+    """Return the answer for one object, or for a range of it, with its body still unread."""
     try:
         client = s3_client(endpoint_url)
         if part:

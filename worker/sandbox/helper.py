@@ -1,4 +1,4 @@
-"""A helper that is kept for many requests, and replaced once it dies or uses too much."""
+"""A helper that serves many requests, and is replaced once it dies or uses too much memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Helper:
         _helpers.add(self)
 
     def ask(self, head: Mapping[str, Any], data: bytes, bounds: Bounds) -> Answer:
-        """The answer to a request. Raises `FileError`: what the helper found, or `too_large` or `crashed`."""
+        """Return the answer to a request. Raises `FileError`: the helper's error, or `too_large` or `crashed`."""
         request = process.packed(orjson.dumps(head), data)
         with self._lock:
             try:
@@ -49,7 +49,7 @@ class Helper:
         raise FileError(Reason.CRASHED)
 
     def ask_keeper(self, container: str, head: Mapping[str, Any], bounds: Bounds) -> Answer | None:
-        """The answer to a request about an open container. None if it is not open any more."""
+        """Return the answer to a request about an open container; None if it is no longer open."""
         request = process.packed(orjson.dumps(head), b"")
         with self._lock:
             try:
@@ -59,12 +59,12 @@ class Helper:
                 self._clear()
 
     def keeps(self, container: str) -> bool:
-        """Whether the running process has a container open."""
+        """Return whether the running process has a container open."""
         running = self.running
         return running is not None and container in running.kept
 
     def stop(self, *, wait: bool = True) -> None:
-        """End the process; the next request starts another. Without `wait`, one that a thread uses is left alone."""
+        """End the process; the next request starts another. Without `wait`, a process in use by a thread stays."""
         if self._lock.acquire(blocking=wait):
             try:
                 self._end()
@@ -79,7 +79,7 @@ class Helper:
         self.running = None
 
     def _attempt(self, request: tuple[bytes, ...], bounds: Bounds) -> Answer | None:
-        """The helper's answer; None if another attempt may do better. Raises `too_large` if none will."""
+        """Return the helper's answer; None if another attempt may succeed. Raises `too_large` if none will."""
         running = self._ready(bounds)
         fresh, running.used = not running.used, True
         try:
@@ -93,7 +93,7 @@ class Helper:
             self._raise_if_guilty(*self._end(), running, bounds, fresh=fresh)
             return None
         except BaseException:
-            # the answer to this file would be taken for the next file's
+            # the answer to this file would be mistaken for the next file's
             self._end()
             raise
         if isinstance(kept := answer.head.get("kept"), list):
@@ -117,7 +117,7 @@ class Helper:
             raise FileError(Reason.PARSE_FAILED, _ABORTED) from None
 
     def _ready(self, bounds: Bounds) -> HelperProcess:
-        """A running helper with the allowed amount of memory."""
+        """Return a running helper with the allowed amount of memory."""
         running = self.running
         if running and (running.process.poll() is not None or running.memory_bytes != bounds.memory_bytes):
             self._end()
@@ -130,7 +130,7 @@ class Helper:
         return running.end() if running else (0, 0)
 
     def _clear(self) -> None:
-        """Remove what a file leaves on disk."""
+        """Remove a file's leftovers from the disk."""
         if self.running:
             self.running.clear()
 

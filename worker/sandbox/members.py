@@ -1,7 +1,4 @@
-"""Containers, such as archives and mails: their limits, and their members as a helper lists them.
-
-A member's path continues the container's: `mail.eml/report.pdf`. Containers within containers are not opened.
-"""
+"""Containers, such as archives and mails: their limits, and their members as listed by a helper."""
 
 from __future__ import annotations
 
@@ -10,20 +7,20 @@ from typing import Literal
 
 from schemas.reason import Reason
 
-#: Most members of a container.
+#: Maximum number of members of a container.
 MAX_MEMBERS = 10_000
-#: Most unpacked bytes of all members of a container together. A small archive can claim petabytes.
+#: Maximum total unpacked bytes of a container's members. A small archive can claim petabytes.
 MAX_INFLATED_BYTES = 500_000_000
-#: Most characters of a member's path. Longer ones are cut, and a hash keeps them apart.
+#: Maximum characters of a member's path. Longer ones are truncated, and a hash keeps them distinct.
 MAX_PATH_CHARACTERS = 400
-#: Most bytes of the head of an answer: four bytes for each character of a path, and the syntax of JSON.
+#: Maximum bytes of an answer's head: four bytes for each character of a path, and the syntax of JSON.
 MAX_HEAD_BYTES = 4 * MAX_MEMBERS * (MAX_PATH_CHARACTERS + 100)
-#: Why a container is not opened.
+#: Reasons why a container is not opened.
 TOO_MUCH = (
     f"The container has more than {MAX_MEMBERS:,} files, or more than {MAX_INFLATED_BYTES:,} bytes once unpacked, or "
     "takes too long to open; unpack it and index its files."
 )
-#: How a container is packed.
+#: The packing of a container.
 Packing = Literal["zip", "tar", "mail", "outlook"]
 
 

@@ -23,10 +23,10 @@ _BUSY = "Too many files are being opened; try again shortly."
 
 @dataclass(frozen=True, slots=True)
 class HelperLimits:
-    """How many helpers a process has, and what a request may take.
+    """The number of helpers of a process, and the limits of a request.
 
-    No request takes more than `seconds` of processor time, nor `patience` times as many on the clock. `niceness` is how
-    much the helpers give way to other processes.
+    No request takes more than `seconds` of processor time, or `patience` times as many on the clock. `niceness` is
+    added to the niceness of the helpers.
     """
 
     number: int
@@ -35,15 +35,15 @@ class HelperLimits:
     niceness: int = 0
 
 
-#: For workers, which do one thing after the other.
+#: For workers, which do one thing at a time.
 PATIENT = HelperLimits(1, seconds=60.0, patience=10.0)
-#: For the API: a caller waits for the answer, and other projects for the helper. It gives way to other calls, and is
-#: as nice as workers are.
+#: For the API: a caller waits for the answer, and other projects for the helper. Other calls have priority, and the
+#: helper is as nice as workers are.
 BRISK = HelperLimits(2, seconds=5.0, patience=3.0, niceness=5)
 
 
 class HelperPool:
-    """The helpers of a process. A project has all but one of them at the most, if there are several."""
+    """The helpers of a process. A project uses at most all but one, if there are several."""
 
     def __init__(self, limits: HelperLimits, *, max_seconds: float, memory_bytes: int) -> None:
         self.seconds, self.patience = min(limits.seconds, max_seconds), limits.patience
@@ -51,14 +51,14 @@ class HelperPool:
         number = limits.number
         self._slots = Slots(number, max(1, number - 1))
         self._lock = Lock()
-        #: Those that answer nothing now. The one that answered last is the last.
+        #: Idle helpers. The one that answered last comes last.
         self._free = [Helper(limits.niceness) for _ in range(number)]
         self._used_at: dict[Helper, float] = {}
         self._timer: Timer | None = None
 
     @contextmanager
     def borrow(self, owner: str, container: str | None = None) -> Iterator[Helper]:
-        """A helper for one request: the one that keeps the container open, if it is free. Raises `SourceBusy`."""
+        """Borrow a helper for a request: the one that keeps the container open, if it is free. Raises `SourceBusy`."""
         with self._slots.within(WAIT_SECONDS, SourceBusy(_BUSY), owner):
             helper = self._take(container)
             try:
@@ -91,7 +91,7 @@ class HelperPool:
         self._timer.start()
 
     def _end_idle(self) -> None:
-        """End helpers that answered nothing for a while."""
+        """End helpers that have been idle for a while."""
         with self._lock:
             self._timer = None
             since = time.monotonic() - IDLE_SECONDS
@@ -104,23 +104,23 @@ class HelperPool:
 
 @dataclass(frozen=True, slots=True)
 class ProjectHelpers:
-    """The helpers of a pool, as a project uses them."""
+    """The helpers of a pool for one project."""
 
     pool: HelperPool
     project_id: str
 
     def ask(self, head: Mapping[str, Any], data: bytes, bounds: Bounds) -> Answer:
-        """The answer to a request. Raises `FileError`, or `SourceBusy` if no helper is free in time."""
+        """Return the answer to a request. Raises `FileError`, or `SourceBusy` if no helper is free in time."""
         with self.pool.borrow(self.project_id) as helper:
             return helper.ask(_limited(head, bounds), data, bounds)
 
     def ask_keeper(self, container: str, head: Mapping[str, Any], bounds: Bounds) -> Answer | None:
-        """The answer to a request about a container that a free helper keeps open; None if there is none."""
+        """Return the answer to a request about a container that a free helper keeps open; None if there is none."""
         with self.pool.borrow(self.project_id, container) as helper:
             return helper.ask_keeper(container, _limited(head, bounds), bounds)
 
     def at_most(self, seconds: float) -> float:
-        """The seconds of processor time that a request may take, of those that it is worth."""
+        """Return the processor seconds for a request: those requested, up to the limit."""
         return min(seconds, self.pool.seconds)
 
 

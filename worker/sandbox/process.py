@@ -1,8 +1,4 @@
-"""One running helper process: started, asked and ended.
-
-The helper is a plain subprocess, because children of Celery's pool are daemonic and may not have `multiprocessing`
-children.
-"""
+"""One running helper process: its start, requests and end."""
 
 from __future__ import annotations
 
@@ -35,8 +31,8 @@ PIPE_SECONDS = 5.0
 _PIPE_CHUNK_BYTES = 1 << 20
 #: Environment variables passed on. The file's reader must not see the others, which include keys.
 _PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
-#: Bytes of freed memory that the C library keeps, and of a piece that it gives back at once. By itself it gives the
-#: memory of a PDF's page back and takes it again for the next one, which takes up to a quarter of the time.
+#: Bytes of freed memory that the C library keeps, and of a block that it returns at once. By default it returns the
+#: memory of a PDF's page and takes it again for the next one, which takes up to a quarter of the time.
 _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(16 << 20)}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
 
@@ -44,11 +40,11 @@ Value = TypeVar("Value")
 
 
 class DiedError(Exception):
-    """The helper ended without an answer, or what it answered makes no sense."""
+    """Raised when the helper ended without an answer, or its answer is malformed."""
 
 
 class LateError(Exception):
-    """The helper did not answer in time."""
+    """Raised when the helper did not answer in time."""
 
 
 @dataclass
@@ -92,14 +88,14 @@ class HelperProcess:
         return code, peak
 
     def leave(self) -> None:
-        """Leave the helper to the other process that a fork made its parent."""
+        """Leave the helper to the other process, which a fork made its parent."""
         self.process.returncode = 0
         for pipe in (self.process.stdin, self.process.stdout):
             _open(pipe).close()
         self.scratch.leave()
 
     def clear(self) -> None:
-        """Remove what a file left on the disk."""
+        """Remove a file's leftovers from the disk."""
         with suppress(OSError):
             for entry in os.scandir(self.scratch.path):
                 if entry.is_dir(follow_symlinks=False):
@@ -109,7 +105,7 @@ class HelperProcess:
 
 
 def start(memory_bytes: int, niceness: int = 0) -> HelperProcess:
-    """Start a helper with this much memory, which is nicer than this process by `niceness`."""
+    """Start a helper with this much memory and `niceness` more than this process's."""
     environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     scratch = Scratch()
     process = _in_lasting_thread(
@@ -133,14 +129,14 @@ def start(memory_bytes: int, niceness: int = 0) -> HelperProcess:
 
 
 def packed(head: bytes, data: bytes) -> tuple[bytes, ...]:
-    """A request, in the pieces in which it is written."""
+    """Return a request in the pieces in which it is written."""
     start = REQUEST.pack(len(head), len(data)) + head
     # one write for small requests, no copy of large data
     return (start + data,) if len(data) < _PIPE_CHUNK_BYTES else (start, data)
 
 
 def seconds_of(bounds: Bounds) -> float:
-    """Wall-clock seconds for one attempt. A busy helper reaches its processor time limit first."""
+    """Return the wall-clock seconds for one attempt. A busy helper reaches its processor time limit first."""
     return bounds.patience * bounds.seconds + PIPE_SECONDS
 
 

@@ -17,17 +17,17 @@ ANSWER = struct.Struct(">QQ")
 #: Maximum bytes of an answer's head.
 MAX_HEAD_BYTES = 64 << 20
 
-#: The head of a message, in JSON. What it holds depends on the operation.
+#: The head of a message, in JSON. Its contents depend on the operation.
 Head = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one request may cost.
+    """The cost limits of one request.
 
-    `seconds` are processor time; `patience` times as many may pass on the clock, as the machine may be busy. An answer
-    has a payload of at most `payload_bytes`. `slow` and `large` are what a file's owner reads if its request takes more
-    time or memory.
+    `seconds` are processor time; `patience` times as many may pass on the clock, because the machine may be busy. An
+    answer has a payload of at most `payload_bytes`. `slow` and `large` are the messages for a file's owner if its
+    request takes more time or memory.
     """
 
     seconds: float
@@ -40,7 +40,7 @@ class Bounds:
 
 
 class Answer(NamedTuple):
-    """What a helper answers."""
+    """A helper's answer."""
 
     head: Head
     payload: bytearray

@@ -1,4 +1,4 @@
-"""What the API and the planner ask helpers about the bytes of tenants."""
+"""Requests of the API and the planner to helpers about tenants' bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from worker.sandbox.members import MAX_HEAD_BYTES, MAX_MEMBERS, TOO_MUCH, Member
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.protocol import Answer, Bounds
 
-#: Seconds of processor time of any request, and more for each byte. An archive of 50 MB in bzip2, which is the slowest
-#: to open, takes 15 s to unpack to the limit. A small file must not hold up others for long.
+#: Seconds of processor time of any request, and more for each byte. An archive of 50 MB in bzip2, the slowest format,
+#: takes 15 s to unpack to the limit. A small file must not delay others for long.
 _SECONDS = 3.0
 _SECONDS_PER_BYTE = 3e-7
-#: Most bytes of a page as PNG, which are its pixels if nothing packs them, and of the boxes on it.
+#: Maximum bytes of a page as PNG, which are its pixels if nothing compresses them, and of the boxes on it.
 _PICTURE_BYTES = 3_000_000
 _PICTURE_HEAD_BYTES = 1 << 16
 _PNG = b"\x89PNG"
@@ -24,20 +24,20 @@ _NO_PICTURE = "Drawing the page takes too much time or memory; open the file its
 
 
 def list_members(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes) -> Sequence[Member]:
-    """The members of a container, which a helper then keeps open under `name`. Raises `FileError` and `SourceBusy`."""
+    """List the members of a container, which a helper keeps open under `name`. Raises `FileError` and `SourceBusy`."""
     head = {"operation": "members", "container": name, "packing": packing}
     bounds = _container_bounds(helpers, len(data))
     return _members(helpers.ask(head, data, bounds))
 
 
 def read_member(helpers: ProjectHelpers, name: str, packing: Packing, data: bytes, path: str, limit: int) -> bytes:
-    """The bytes of a member of a container, which a helper then keeps open. Raises `FileError` and `SourceBusy`."""
+    """Read a member of a container, which a helper then keeps open. Raises `FileError` and `SourceBusy`."""
     head = {"operation": "member", "container": name, "packing": packing, "path": path, "limit": limit}
     return bytes(helpers.ask(head, data, _container_bounds(helpers, len(data), limit)).payload)
 
 
 def read_kept(helpers: ProjectHelpers, name: str, path: str, limit: int) -> bytes | None:
-    """As `read_member`, if a free helper keeps the container open; None otherwise."""
+    """Read a member, as `read_member`, if a free helper keeps the container open; None otherwise."""
     head = {"operation": "member", "container": name, "path": path, "limit": limit}
     answer = helpers.ask_keeper(name, head, _container_bounds(helpers, 0, limit))
     return None if answer is None else bytes(answer.payload)
@@ -53,7 +53,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(helpers: ProjectHelpers, data: bytes, page: int, passage: str) -> Picture:
-    """A page of a PDF, counted from 1, with the lines of a passage. Raises `FileError` and `SourceBusy`."""
+    """Return a page of a PDF, counted from 1, with the lines of a passage. Raises `FileError` and `SourceBusy`."""
     head = {"operation": "picture", "page": page, "passage": passage}
     seconds = helpers.at_most(_SECONDS + _SECONDS_PER_BYTE * len(data))
     memory, patience = helpers.pool.memory_bytes, helpers.pool.patience
@@ -77,7 +77,7 @@ def _container_bounds(helpers: ProjectHelpers, size: int, member_bytes: int = 0)
 
 
 def _members(answer: Answer) -> Sequence[Member]:
-    """The members that a helper lists. Raises `FileError` for what no container has: the helper was taken over."""
+    """Return the members that a helper lists. Raises `FileError` for impossible ones: the helper was compromised."""
     rows = answer.head.get("members")
     if not isinstance(rows, list) or len(rows) > MAX_MEMBERS:
         raise FileError(Reason.CRASHED)

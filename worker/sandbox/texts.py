@@ -1,4 +1,4 @@
-"""What the API and sources ask helpers about texts that tenants wrote."""
+"""Requests of the API and sources to helpers about tenants' texts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from schemas.reason import Reason
 from worker.sandbox.pool import ProjectHelpers
 from worker.sandbox.protocol import Bounds
 
-#: Seconds of processor time of any request, and more for each byte. Decoding takes a hundredth of it.
+#: Seconds of processor time of any request, and more for each byte. Decoding takes a hundredth of that.
 _SECONDS = 1.0
 _SECONDS_PER_BYTE = 1e-7
-#: Seconds for each byte of JSON that is written out again, which is ten times slower.
+#: Seconds for each byte of JSON that is written again, which is ten times slower.
 _JSON_SECONDS_PER_BYTE = 3e-6
-#: Most bytes of an answer's head.
+#: Maximum bytes of an answer's head.
 _HEAD_BYTES = 1 << 16
-#: Files and bytes that go to a helper together. Asking takes longer than decoding a small text.
+#: Maximum files and bytes of one request. A request takes longer than decoding a small text.
 BATCH_FILES = 32
 BATCH_BYTES = 1 << 20
-#: Most bytes of a UTF-8 text for each byte of another encoding.
+#: Maximum bytes of a UTF-8 text for each byte of another encoding.
 _GROWTH = 2
 _SLOW = "Reading the file takes too long; split it."
 _LARGE = "Reading the file takes too much memory; split it."
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 def unsuspected(_: object, __: bytes) -> None:
-    """No file is looked at for secrets."""
+    """Return None: no file is checked for secrets."""
 
 
 def utf8_texts(
@@ -70,7 +70,7 @@ def _decode(
     batch: Sequence[tuple[File, bytes | None]],
     suspect: Callable[[File, bytes], str | None],
 ) -> Iterator[tuple[File, bytes | None]]:
-    """Each file with its text. ASCII is what it is, and needs no helper."""
+    """Yield each file with its text. ASCII needs no helper, because it is UTF-8 already."""
     named = [(file, data, suspect(file, data) if data else None) for file, data in batch]
     texts = iter(_ask(helpers, [(name, data) for _, data, name in named if data and not _is_plain(name, data)]))
     for file, data, name in named:
@@ -94,12 +94,12 @@ def _ask(helpers: ProjectHelpers, asked: Sequence[tuple[str | None, bytes]]) -> 
         answer = helpers.ask(head, b"".join(data for _, data in asked), bounds)
         return _pieces(answer.payload, answer.head["sizes"], len(asked))
     except (FileError, KeyError, TypeError):
-        # one of them may be to blame
+        # one text of the batch may be to blame
         return [None] if len(asked) == 1 else [text for one in asked for text in _ask(helpers, [one])]
 
 
 def _pieces(joined: bytes | bytearray, sizes: Sequence[int | None], number: int) -> Sequence[bytes | None]:
-    """The texts of these sizes. Raises `TypeError` if they are not as many or not of numbers."""
+    """Return the texts of these sizes. Raises `TypeError` if their number or type is wrong."""
     pieces, start = list[bytes | None](), 0
     for size in sizes:
         pieces.append(None if size is None else bytes(joined[start : start + size]))
@@ -110,7 +110,7 @@ def _pieces(joined: bytes | bytearray, sizes: Sequence[int | None], number: int)
 
 
 def value_span(helpers: ProjectHelpers, document: bytes, pointer: str) -> tuple[int, int]:
-    """Start and end, in characters, of the value at a pointer in JSON. Raises `NotFound` and `SourceBusy`."""
+    """Return the start and end, in characters, of the value at a JSON pointer. Raises `NotFound` and `SourceBusy`."""
     head = {"operation": "value", "pointer": pointer}
     bounds = _bounds(helpers, len(document), 0, _JSON_SECONDS_PER_BYTE)
     try:
@@ -131,13 +131,13 @@ def sample_of(
     characters: int,
     document_seconds: float | None = None,
 ) -> Sample:
-    """What is read of a file before it is indexed. Raises `FileError` if it would not be indexed, and `SourceBusy`.
+    """Return the sample of a file before indexing. Raises `FileError` if it would not be indexed, and `SourceBusy`.
 
     A document, such as a PDF, is `binary` unless there are seconds of processor time to parse it.
     """
     documents = document_seconds is not None
     head = {"operation": "sample", "name": name, "keep": [*keep], "characters": characters, "documents": documents}
-    # a character that stands for a byte that is none has three bytes
+    # the replacement of an invalid byte has three bytes
     bounds = _bounds(helpers, len(data), 3 * max(len(data), characters))
     if document_seconds is not None:
         bounds = replace(bounds, seconds=min(bounds.seconds, document_seconds))
@@ -149,7 +149,7 @@ def sample_of(
 
 
 def json_text(helpers: ProjectHelpers, text: str, limit: int) -> bytes:
-    """The text in which inline JSON is indexed and shown. Raises `FileError` and `SourceBusy`."""
+    """Return the text in which inline JSON is indexed and shown. Raises `FileError` and `SourceBusy`."""
     data = text.encode(errors="surrogatepass")
     head = {"operation": "json", "limit": limit}
     return bytes(helpers.ask(head, data, _bounds(helpers, len(data), limit, _JSON_SECONDS_PER_BYTE)).payload)
