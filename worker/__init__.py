@@ -1,1 +1,1 @@
-"""How a folder becomes an index."""
+"""Turns a folder into an index."""

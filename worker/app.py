@@ -28,11 +28,11 @@ from worker.settings import Settings
 FAST = "fast"
 #: The queue of all other work.
 BULK = "bulk"
-#: The queue of summary trees. Workers of the bulk queue take from both in turn, so neither waits for all of the other.
+#: The queue of summary trees. Workers of the bulk queue alternate between both queues, so neither starves.
 TREES = "trees"
-#: Messages per task that may wake workers at once.
+#: Maximum number of messages per task that may wake workers at once.
 MAX_SLICES = 8
-#: No recurring message is added to a queue of this length: its workers are gone or busy enough.
+#: Length of a queue from which it gets no recurring message: its workers are gone or busy enough.
 MAX_WAITING = 100
 #: Seconds in which RabbitMQ must answer on an open connection.
 ANSWER_SECONDS = 5
@@ -42,11 +42,11 @@ LOST_BROKER_SECONDS = 20
 SILENT_SECONDS = 1.0
 #: Header of a message: the id of the request that led to it.
 REQUEST_ID = "foldex_request_id"
-#: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
+#: Seconds between two sweeps. With a lease of 8 s, other workers continue the files of a dead worker within 10 s.
 SWEEP_INTERVAL_SECONDS = 1.0
-#: Seconds between two sweeps while nothing is open. The queues take turns, so no dead worker stops them.
+#: Seconds between two sweeps without open work. The queues take turns, so no dead worker stops them.
 IDLE_SWEEP_SECONDS = 12.0
-#: Seconds between two looks whether anything is open, while nothing is. The first lease expires later than that.
+#: Seconds between two checks for open work while there is none. The first lease expires later than that.
 IDLE_LOOK_SECONDS = 2.0
 
 # LiteLLM ships its price map; without this variable, importing it fetches the map over the network first
@@ -62,7 +62,7 @@ class _NoEvents:
         """Do nothing."""
 
 
-#: Sends a message that Flower is not told of.
+#: Sends a message without a Flower event.
 NO_EVENTS = _NoEvents()
 
 
@@ -75,10 +75,10 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         task_default_exchange=BULK,
         task_default_routing_key=BULK,
         task_create_missing_queues=False,
-        # the rows say what there is to do: a message is a hint, and running it twice changes nothing
+        # the rows define the work: a message is a hint, and running it twice changes nothing
         task_acks_late=True,
         task_reject_on_worker_lost=True,
-        # a failed run is over: the rows say whether there is more to do
+        # a failed run is over: the rows show whether there is more to do
         task_acks_on_failure_or_timeout=True,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
@@ -94,14 +94,14 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         # only RabbitMQ has heartbeats: after two missed ones it redelivers a lost host's messages to other workers
         broker_heartbeat=20,
         broker_transport_options=_transport_options(broker_url),
-        # the API must answer at once; the sweep sends what was not sent
+        # the API must answer at once; the sweep sends unsent messages
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
         worker_send_task_events=True,
         task_send_sent_event=True,
         worker_redirect_stdouts=False,
         beat_scheduler="worker.upkeep.clock:StatefulSweepScheduler",
         beat_schedule={
-            # on both queues, so that it continues whichever worker dies; of two concurrent sweeps, one does nothing
+            # on both queues, so that it continues if one worker dies; of two concurrent sweeps, one does nothing
             f"sweep {queue}": {
                 "task": "foldex.sweep",
                 "schedule": SWEEP_INTERVAL_SECONDS,
@@ -133,10 +133,7 @@ def _transport_options(broker_url: str) -> dict[str, object]:
 
 
 def _lost_broker() -> dict[int, int]:
-    """Options of TCP that end connections to a lost Redis.
-
-    Otherwise a worker would not learn of a cut for as long as it lasted, and then wait that long again.
-    """
+    """Return TCP options that end connections to a lost Redis."""
     values = {
         "TCP_KEEPIDLE": 10,
         "TCP_KEEPINTVL": 5,

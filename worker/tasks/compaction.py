@@ -23,7 +23,7 @@ MAX_RUNS = 1_000
 REST = 9
 #: Seconds that a compaction waits for another one. A run's own takes a few.
 WAIT_SECONDS = 20.0
-#: Seconds after which a stopped process no longer keeps others from compacting, more than any compaction takes.
+#: Seconds after which a stopped process no longer blocks other compactions, more than any compaction takes.
 MAX_SECONDS = 900
 #: Seconds between two attempts.
 PAUSE_SECONDS = 0.5
@@ -42,7 +42,7 @@ def compact(resources: Resources, index: Index, *, writing: bool = False) -> boo
 
 
 def compact_in_turn(resources: Resources, index: Index) -> bool:
-    """Compact after whoever is doing so. Returns False if that takes too long."""
+    """Compact after the process that is doing so. Returns False if that takes too long."""
     ends = time.monotonic() + WAIT_SECONDS
     while not compact(resources, index):
         if time.monotonic() > ends:
@@ -52,10 +52,7 @@ def compact_in_turn(resources: Resources, index: Index) -> bool:
 
 
 class CompactionTurns:
-    """When a process next checks whether a run that it works on should be compacted.
-
-    A run that ends sooner is compacted once, at its end.
-    """
+    """The next time at which a process checks whether its run should be compacted."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -71,7 +68,7 @@ class CompactionTurns:
                 try:
                     compact(resources, index, writing=True)
                 except (StoreError, psycopg.OperationalError) as error:
-                    # the run itself goes on, and all is compacted at its end
+                    # the run continues, and everything is compacted at its end
                     log.warning("vectors not compacted", namespace=index.namespace, error=str(error))
                 ended = time.monotonic()
                 self._next = ended + max(LOOK_SECONDS, REST * (ended - began))

@@ -35,9 +35,9 @@ from worker.tasks.compaction import CompactionTurns
 from worker.tasks.failures import Result
 from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 
-#: Seconds between two looks at files that are locked: no claim takes as long.
+#: Seconds between two checks of locked files: no claim takes as long.
 HELD_SECONDS = 0.3
-#: Seconds between two looks, while vectors are written, for files that wait for their words.
+#: Seconds between two checks, while vectors are written, for files that wait for their words.
 LOOK_SECONDS = 0.5
 #: Seconds between two attempts to write words of other tasks if one wrote none: files may need their vectors at once.
 REST_SECONDS = 3.0
@@ -62,7 +62,7 @@ def _index_small(task_id: UUID, node: str) -> Result:
             return {"left": "to another process"}
         with process.idle.work():
             result = _serve(r.pool, task_id, FAST, only_small=True)
-    # a message that arrived meanwhile found this process busy
+    # a message that arrived in between found this process busy
     following = None if result.get("more") else _due(r, only_small=True)
     if following:
         dispatch.send_index(tasks.running(r.pool, following), FAST)
@@ -76,14 +76,14 @@ def index_due(node: str) -> Result:
 
 
 def _index_fairly(task_id: UUID) -> Result:
-    """Index the task that the rows choose; the message only says that some task has files."""
+    """Index the task that the rows select; the message only says that some task has files."""
     # a slice frees hundreds of megabytes, and this process may not index again for hours
     with process.idle.work():
         return _serve(process.resources().pool, task_id, BULK)
 
 
 def _serve(pool: Pool, task_id: UUID, queue: str, *, only_small: bool = False) -> Result:
-    """Index the fairest task, and after each that is locked the next one: the message is not only for that one."""
+    """Index the fairest task, or the next one while tasks are locked: the message is not only for that one."""
     work = functools.partial(_index, queue=queue)
     r = process.resources()
     chosen = _due(r, only_small=only_small, preferred=task_id)
@@ -104,7 +104,7 @@ def _serve(pool: Pool, task_id: UUID, queue: str, *, only_small: bool = False) -
 
 
 def _due(r: Resources, *, only_small: bool, preferred: UUID | None = None) -> UUID | None:
-    """The task that is due for this worker, of those that it can do."""
+    """Return the task that is due for this worker, of those that it can do."""
     return turns.fairest(r.pool, preferred=preferred, only_small=only_small, reach=r.reach(process.me()))
 
 
@@ -144,19 +144,19 @@ def _index(task_id: UUID, queue: str) -> Result:
         return failures.LOCKED
     if more:
         dispatch.send_index(tasks.running(r.pool, task_id), queue)
-    # a slice that found no file has no part in how the task ended
+    # a slice without files did not cause the end of the task
     failure = failures.outcome(r.pool, task_id) if finished or closed else {}
     return {"claimed": finished, "more": more, **failure}
 
 
 def _leave(pool: Pool, task_id: UUID) -> Result:
-    """Wake a worker of each queue: one that has the settings may be in either."""
+    """Wake a worker of each queue, because one with the settings may be in either."""
     dispatch.wake(pool, task_id, 1, min_messages=1)
     return leaving.LEFT
 
 
 def _are_held(pool: Pool, task_id: UUID) -> bool:
-    """Whether all files that wait stay locked; another claim locks some for a moment."""
+    """Return whether all waiting files stay locked; another claim locks some for a moment."""
     if not files.are_held(pool, task_id):
         return False
     time.sleep(HELD_SECONDS)
@@ -178,7 +178,7 @@ def _record(pool: Pool, task: RunningTask, batches: Iterable[TurnResult]) -> tup
 
 
 def _words_wait(r: Resources, *, only_small: bool) -> Callable[[], bool]:
-    """Whether this worker is to write words instead of vectors; looks at most every `LOOK_SECONDS`."""
+    """Return whether this worker should write words instead of vectors; checks at most every `LOOK_SECONDS`."""
     looked_at = time.monotonic()
     reach = r.reach(process.me())
 
@@ -193,10 +193,7 @@ def _words_wait(r: Resources, *, only_small: bool) -> Callable[[], bool]:
 
 
 def elsewhere(r: Resources, queue: str) -> Callable[[], bool]:
-    """Return a function that writes some words of the task that is due for them, and says whether there may be more.
-
-    Slices call it while they wait for a provider: if all do, nobody else writes them.
-    """
+    """Return a function that writes words of the task due for them, and returns whether there may be more."""
     looks_at = 0.0
 
     def write() -> bool:
@@ -217,7 +214,7 @@ def elsewhere(r: Resources, queue: str) -> Callable[[], bool]:
 
 
 def _due_for_words(r: Resources, *, only_small: bool) -> UUID | None:
-    """The task that is due for this worker, of those with files that lack their words."""
+    """Return the task that is due for this worker, of those with files that lack their words."""
     reach = r.reach(process.me())
     if not turns.words_wait(r.pool, only_small=only_small, reach=reach):
         return None
@@ -225,13 +222,13 @@ def _due_for_words(r: Resources, *, only_small: bool) -> UUID | None:
 
 
 def _write_words(r: Resources, task_id: UUID, queue: str) -> int:
-    """Write the words of one claim of a task. Returns the number of files done; nobody is asked for vectors."""
+    """Write the words of one claim of a task, without requests for vectors. Returns the number of files done."""
     task = tasks.running(r.pool, task_id)
     index = task and tools.index(r.pool, task.index_id)
     if not task or not index:
         return 0
     turns.take(r.pool, index.project_id, "index")
-    # `bind_run` may unbind a name, and the slice that waits has its own
+    # `bind_run` may unbind a name, and the waiting slice has its own
     names = structlog.contextvars.bound_contextvars(task_id="", tool_id="", request_id="")
     with names, open_lease(r.settings.database, task_id) as lease:
         bind_run(task.id, task.tool_id, task.request_id)

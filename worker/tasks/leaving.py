@@ -1,8 +1,4 @@
-"""Leaves work to other workers that this one cannot do for its own settings.
-
-A worker leaves a task at once if it lacks a setting that another one has, and after an error about credentials if
-another one has different ones. It does not take it again for a while. If no other worker may do it, the error ends it.
-"""
+"""Leaves work to other workers if this one cannot do it for its own settings."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ log = structlog.get_logger()
 
 
 def is_left(pool: Pool, work_id: UUID) -> bool:
-    """Whether this worker has just left work to others."""
+    """Return whether this worker has just left work to others."""
     me = process.me()
     return me is not None and hosts.is_declined(pool, me, work_id)
 
@@ -50,10 +46,7 @@ def leave_if_lacking(pool: Pool, work_id: UUID, queues: Sequence[str], needs: Ne
 def leave_after(
     pool: Pool, work_id: UUID, queues: Sequence[str], needs: NeededSettings, warn: Warn, error: FoldexError
 ) -> bool:
-    """Leave work that failed if another worker has other settings, with which it may succeed.
-
-    Returns whether it did.
-    """
+    """Leave failed work if another worker has other settings with which it may succeed."""
     me, names = process.me(), needs.of(error)
     if me is None or not names:
         return False
@@ -65,10 +58,7 @@ def leave_after(
 
 
 def ending(r: Resources, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError) -> FoldexError | None:
-    """Leave a task that failed to workers with other settings, or on other machines, that may succeed.
-
-    Returns None if it did, else the error with which the task ends.
-    """
+    """Leave a failed task to workers with other settings, or on other machines, that may succeed."""
     if leave_after(r.pool, task_id, queues, needs_of(index), task_notes.warn, error):
         return None
     return r.folders.leave(task_id, index, queues, error)

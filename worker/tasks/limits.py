@@ -1,4 +1,4 @@
-"""How long one message may keep a process, by its queue."""
+"""The maximum time of a message in a process, by its queue."""
 
 from __future__ import annotations
 

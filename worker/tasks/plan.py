@@ -30,7 +30,7 @@ from worker.tasks.index import index_due
 from worker.tasks.limits import SLICE_SECONDS
 from worker.upkeep import fsck
 
-#: Milliseconds that a worker waits for the rows of a task while others wait for a listing, too.
+#: Milliseconds that a worker waits for the rows of a task while others also wait for a listing.
 PATIENCE_MS = 50
 
 log = structlog.get_logger()
@@ -44,7 +44,7 @@ def plan(self: Any, task_id: str) -> Result:
 
 def _plan_and_index(task_id: UUID, node: str) -> Result:
     result = failures.unless_locked(_plan, task_id)
-    # while many folders wait to be listed, the messages of slices come after those of all of them
+    # while many folders wait to be listed, messages of slices queue behind all their messages
     return {**index_due(node), **result} if "listed" in result else result
 
 
@@ -80,7 +80,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
             if ended.retry_seconds is not None:
                 send_plan(plan.id, plan.tool_id, ended.retry_seconds)
             return ended.result
-        except Exception as error:  # an outage gives the listing back at once, and anything else counts as a death
+        except Exception as error:  # an outage releases the listing at once, and any other error counts as a death
             _record_fault(r.pool, plan, lease, error)
             raise
         if not is_complete:
@@ -97,10 +97,7 @@ def _leave(pool: Pool, plan: ListingLease) -> Result:
 
 
 def _begin(r: Resources, hinted: UUID, owner: UUID) -> ListingLease | None:
-    """Lease the listing that is due. The message only says that some folder waits, and names one.
-
-    Tasks whose rows are locked are passed over, and those out of reach.
-    """
+    """Lease the listing that is due. The message only says that some folder waits, and names one."""
     reach = r.reach(process.me())
     for task_id in turns.listings(r.pool, hinted, reach):
         with suppress(LockNotAvailable):
@@ -128,7 +125,7 @@ def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
 
 
 def _check_deaths(plan: ListingLease) -> None:
-    """Raise `PlanCrashed` if too many workers in a row died of this listing."""
+    """Raise `PlanCrashed` if too many workers in a row died during this listing."""
     if plan.deaths >= tasks.MAX_PLAN_DEATHS:
         cause = f"the last error was {plan.fault}" if plan.fault else "they were killed, or ran out of memory"
         raise PlanCrashed(

@@ -1,4 +1,4 @@
-"""What this worker process holds open, and under which name others know it."""
+"""The open resources of this worker process, and its identity for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.machine.memory.freed_memory import IdleProcess
 from worker.resources import Resources
 from worker.state.pool import Pool
 
-#: Within its `work` runs what frees so much memory that this process should not keep it.
+#: Its `work` wraps work that frees so much memory that this process should not keep it.
 idle = IdleProcess()
 
 log = structlog.get_logger()
@@ -41,13 +41,13 @@ _registry = _Registry()
 
 
 def enter_registry(node: str, queues: Sequence[str]) -> None:
-    """Note this worker in the registry of hosts."""
+    """Enter this worker in the registry of hosts."""
     _registry.presence = Presence(settings, "worker", node=node, queues=queues)
     _registry.presence.note()
 
 
 def stay_in_registry() -> None:
-    """Note this worker from now on, and what it reaches. Logs what differs between it and others."""
+    """Register heartbeats of this worker and its reachable services. Logs differences between it and others."""
     if _registry.presence is None:
         return
     # it stays open for the sweep anyway
@@ -58,12 +58,12 @@ def stay_in_registry() -> None:
 
 
 def lacks(names: Sequence[str]) -> bool:
-    """Whether one of these settings may not be set here."""
+    """Return whether one of these settings may not be set here."""
     return _registry.presence is not None and _registry.presence.lacks(names)
 
 
 def leave_registry() -> None:
-    """Note that this worker ends."""
+    """Register the end of this worker."""
     if _registry.presence is not None:
         _registry.presence.end()
 
@@ -75,5 +75,5 @@ def _log_differences(pool: Pool) -> None:
 
 
 def me() -> UUID | None:
-    """The id of this worker in the registry of hosts; None in a test without a worker."""
+    """Return the id of this worker in the registry of hosts; None in a test without a worker."""
     return None if _registry.presence is None else _registry.presence.id

@@ -1,4 +1,4 @@
-"""What Celery's processes do when they start and end."""
+"""Handlers for the start and end of Celery's processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _configure_logs(**_: Any) -> None:
 
 @signals.task_prerun.connect
 def _bind_request(task: Task, **_: Any) -> None:
-    """Let the lines of a task name the request that led to it, and none that an earlier task named."""
+    """Add the request behind a task to its log lines, and remove an earlier task's."""
     structlog.contextvars.clear_contextvars()
     request_id = task.request.get(REQUEST_ID)
     if request_id:
@@ -57,7 +57,7 @@ def _check_semaphores(**_: Any) -> None:
 
 @signals.worker_init.connect
 def _name_process(**_: Any) -> None:
-    """Tell our connections apart; the pool's processes inherit it."""
+    """Name our connections; the pool's processes inherit the name."""
     name_process(Application.WORKER)
 
 
@@ -70,19 +70,19 @@ def _keep_private(**_: Any) -> None:
 
 @signals.worker_init.connect
 def _share_language_model(**_: Any) -> None:
-    """Name the directory of what processes share; the pool's processes inherit it."""
+    """Set the directory of shared files; the pool's processes inherit it."""
     share_model(settings.foldex_home.absolute() / "run")
 
 
 @signals.worker_init.connect
 def _wait_for_schema(**_: Any) -> None:
-    """Take no task before the database has what this release needs."""
+    """Take no task before the database has this release's schema."""
     schema_version.wait(settings.session_url)
 
 
 @signals.worker_init.connect
 def _check_directories(**_: Any) -> None:
-    """Exit with one sentence if this process sees other directories than those of the installation."""
+    """Exit with one sentence if this process sees other directories than the installation's."""
     try:
         check_directories(settings)
     except (VectorsElsewhere, ContentsElsewhere) as error:
@@ -95,7 +95,7 @@ def _check_directories(**_: Any) -> None:
 @signals.worker_init.connect
 @signals.worker_process_init.connect
 def _remove_scratch(**_: Any) -> None:
-    """Remove what killed processes left on the disk."""
+    """Remove leftovers of killed processes from the disk."""
     remove_abandoned()
 
 
@@ -115,7 +115,7 @@ def _prepare_parsing(**_: Any) -> None:
 
 @signals.celeryd_after_setup.connect
 def _build_trees(instance: Any, **_: Any) -> None:
-    """Let each worker of the bulk queue build trees, whatever queues its command names."""
+    """Let each worker of the bulk queue build trees, whichever queues its command names."""
     queues = instance.app.amqp.queues
     if BULK in queues.consume_from:
         queues.select_add(queues[TREES])
@@ -123,14 +123,14 @@ def _build_trees(instance: Any, **_: Any) -> None:
 
 @signals.celeryd_after_setup.connect
 def _enter_registry(sender: str, instance: Any, **_: Any) -> None:
-    """Note this worker in the registry of hosts before it takes work, which it may have to leave to others."""
+    """Enter this worker in the registry of hosts before it takes work, which it may have to leave to others."""
     process.enter_registry(sender, list(instance.app.amqp.queues.consume_from))
 
 
 @signals.worker_process_init.connect
 def _stay_in_registry(**_: Any) -> None:
-    """Let one of the pool's processes note this worker from now on: threads and forks do not go together."""
-    # the one process of a pool without forks has no number
+    """Let one of the pool's processes register heartbeats of this worker, because threads and forks conflict."""
+    # the only process of a pool without forks has no number
     if not current_process_index(base=0):
         process.stay_in_registry()
 

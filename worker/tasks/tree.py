@@ -47,7 +47,7 @@ def tree(self: Any, tree_id: str) -> Result:
 
 def _build_alone(tree_id: UUID, node: str) -> Result:
     r = process.resources()
-    # a process that is stopped loses the lock as soon as its lease, so that another one builds
+    # a stopped process loses the lock together with its lease, so that another one builds
     silence = int(tasks.LEASE.total_seconds())
     with exclusive_connection(r.settings.session_url, f"summary trees on {node}", seconds=silence) as lock:
         if lock is None:
@@ -88,7 +88,7 @@ def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> Result:
 
 
 def _needs(r: Resources, build: TreeBuild, index: Index) -> NeededSettings:
-    # without a name, a worker that has a default model may build the tree
+    # without a name, a worker with a default model may build the tree
     return needs_of(index, build.config.llm_model or r.settings.default_llm_model or "")
 
 
@@ -99,7 +99,7 @@ def _leave(r: Resources, build: TreeBuild, lease: TreeLease) -> Result:
 
 
 def _leaves(r: Resources, build: TreeBuild, error: FoldexError) -> bool:
-    """Whether to leave the build to another worker after an error."""
+    """Return whether to leave the build to another worker after an error."""
     if error.settings_of is None:
         return False
     return leaving.leave_after(r.pool, build.id, (TREES,), _needs(r, build, _index(r, build)), trees.warn, error)
@@ -120,7 +120,7 @@ def _settle(pool: Pool, build: TreeBuild, lease: TreeLease, error: FoldexError) 
 
 
 def _check_deaths(build: TreeBuild) -> None:
-    """Raise `TreeCrashed` if too many workers in a row died of this build."""
+    """Raise `TreeCrashed` if too many workers in a row died during this build."""
     if build.deaths >= trees.MAX_DEATHS:
         raise TreeCrashed(
             f"{build.deaths} workers in a row died while building this tree: they were killed, or ran out of memory. "
@@ -136,7 +136,7 @@ def _record_fault(pool: Pool, build: TreeBuild, lease: TreeLease, error: Excepti
     if failures.is_outage(error):
         is_locked = isinstance(error, LockNotAvailable)
         with suppress(psycopg.OperationalError):
-            # other builds have their turn, as after `messages.pass_over`
+            # other builds get their turn, as after `messages.pass_over`
             trees.release(pool, build.id, lease.owner, LOCKED_PAUSE.total_seconds() if is_locked else 0)
         return
     reason = failures.one_line(error)
@@ -149,7 +149,7 @@ def _record_fault(pool: Pool, build: TreeBuild, lease: TreeLease, error: Excepti
 
 
 def _index(r: Resources, build: TreeBuild) -> Index:
-    """The index that the tree belongs to. Raises `LeaseLost`."""
+    """Return the index that the tree belongs to. Raises `LeaseLost`."""
     index = tools.index(r.pool, build.index_id)
     if index is None:
         raise LeaseLost("the index was deleted")

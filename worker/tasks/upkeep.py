@@ -1,4 +1,4 @@
-"""The tasks that keep indexes in order beside indexing."""
+"""The tasks that maintain indexes besides indexing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from worker.vectors import VectorStore
 
 #: Time without a sweep after which a process sweeps between two of its tasks.
 LATE = timedelta(seconds=3 * SWEEP_INTERVAL_SECONDS)
-#: Maximum number of cached vectors, and of those among them whose text no index contains any more.
+#: Maximum number of cached vectors, and maximum number of these whose text no index contains any more.
 MAX_CACHED, MAX_SPARE = 2_000_000, 200_000
-#: Time after a sweep in which a message for another one does nothing.
+#: Time after a sweep in which a message for another one has no effect.
 JUST_NOW = timedelta(seconds=SWEEP_INTERVAL_SECONDS / 2)
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 @app.task(name="foldex.sweep", base=failures.ShownTask, send_events=False)
 def sweep() -> Result:
-    """Repair what crashes and lost messages left behind."""
+    """Repair the consequences of crashes and lost messages."""
     return failures.contain_upkeep("sweep skipped", _sweep_in_turn)
 
 
@@ -53,13 +53,13 @@ def _sweep_in_turn() -> Result:
 
 
 class _SweepLooks:
-    """When this process last checked whether a sweep is late."""
+    """The last time at which this process checked whether a sweep is late."""
 
     def __init__(self) -> None:
         self._last = float("-inf")
 
     def is_due(self) -> bool:
-        """Whether to check again now. If so, notes the time."""
+        """Return whether to check again now. If so, record the time."""
         now = time.monotonic()
         is_due = now - self._last >= SWEEP_INTERVAL_SECONDS
         self._last = now if is_due else self._last
@@ -73,7 +73,7 @@ _looks = _SweepLooks()
 def _sweep_if_late(task: Task, **_: Any) -> None:
     """Sweep after a task if the last sweep was long ago: in long queues, the messages of sweeps wait."""
     if task.name != sweep.name and not task.request.is_eager and _looks.is_due():
-        # what the sweep sends is not for the request that led to this task
+        # messages of the sweep do not belong to the request that led to this task
         structlog.contextvars.clear_contextvars()
         failures.contain_upkeep("sweep skipped", _sweep_late)
 
@@ -84,14 +84,14 @@ def _sweep_late() -> Result:
 
 
 class Upkeep(failures.ShownTask):
-    """A task that mostly finds nothing to do. Flower gets the events of a run once it has done something, or failed."""
+    """A task that mostly finds nothing to do. Flower gets the events of a run only if it has an effect, or fails."""
 
     send_events = False
-    #: Key of the result whose value says whether the run did something.
+    #: Key of the result whose value says whether the run had an effect.
     shown_if = ""
 
     def __call__(self, *args: Any) -> Result:
-        """Run, and tell Flower. Raises `RunFailed`."""
+        """Run, and send the events to Flower. Raises `RunFailed`."""
         started = time.time()
         try:
             result: Result = self.run(*args)
@@ -116,7 +116,7 @@ class Upkeep(failures.ShownTask):
 
 @app.task(name="foldex.evict", base=Upkeep, shown_if="evicted")
 def evict() -> Result:
-    """Evict cached vectors beyond the embedding cache's limits, and forget ended keys and unused access lists."""
+    """Evict cached vectors beyond the embedding cache's limits, and delete ended keys and unused access lists."""
     return failures.contain_upkeep("embedding cache not checked", _evict)
 
 
@@ -157,7 +157,7 @@ def _optimize(index_id: UUID) -> Result:
 
 @app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")
 def check(index_id: str) -> Result:
-    """Check whether a namespace still holds what it should, and forget files that were removed long ago."""
+    """Check whether a namespace still has its expected contents, and delete rows of files removed long ago."""
     return failures.contain_upkeep("namespace not compared", partial(_check, UUID(index_id)))
 
 
@@ -172,7 +172,7 @@ def _check(index_id: UUID) -> Result:
 
 @app.task(name="foldex.strays", base=Upkeep, shown_if="deleted")
 def strays() -> Result:
-    """Delete objects that no node refers to: those of aborted uploads and of deleted nodes."""
+    """Delete objects that no node refers to: objects of aborted uploads and of deleted nodes."""
     return failures.contain_upkeep("strays not deleted yet", _delete_strays)
 
 
