@@ -11,8 +11,8 @@ from api.routes.tools import wanted_index
 from schemas.content.source import FLOAT32, AnySource, LocalSource
 from schemas.tool import ToolConfig
 from worker.embed import models
-from worker.embed.local import runtime
 from worker.embed.local.loading import INT8
+from worker.machine.onnx import session
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import NewIndex
@@ -35,7 +35,7 @@ def wanted(
 ) -> NewIndex:
     """What a tool would need with ONNX Runtime or without it."""
     monkeypatch.setattr(models, "_profiles", {})
-    monkeypatch.setattr(runtime, "is_installed", lambda: fast)
+    monkeypatch.setattr(session, "is_installed", lambda: fast)
     return wanted_index(project, source, config, resources)[0]
 
 

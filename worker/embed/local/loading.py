@@ -15,6 +15,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from worker.embed.local import runtime
 from worker.embed.local.bert import Matrix, ModelWeights, encode, groups
 from worker.machine.memory.freed_memory import give_back
+from worker.machine.onnx import session
 
 INT8 = "int8"
 #: Computes the vectors of texts from the ids of their pieces.
@@ -69,7 +70,7 @@ def encoder_of(weights: ModelWeights, precision: str, model: str) -> Encode:
     """Return the encoder for this precision. Raises `EmbeddingUnauthorized` if none is installed."""
     if precision != INT8:
         return partial(_encode, weights)
-    if not runtime.is_installed():
+    if not session.is_installed():
         raise EmbeddingUnauthorized(
             f"The index has vectors of {model} in int8, but the package `onnxruntime` is not installed here. Install "
             "the extra `local-model` for the API and all workers, on a platform that has the package."

@@ -17,10 +17,10 @@ from pathlib import Path
 from schemas.content.source import FLOAT32, EmbedderProfile
 from schemas.errors import EmbeddingUnauthorized, ModelRefused
 from worker.embed import Vectors
-from worker.embed.local import runtime
 from worker.embed.local.bert import load_weights
 from worker.embed.local.loading import INT8, Loaded, check_hash, encoder_of, load_once, refuse_long
 from worker.embed.local.wordpieces import WordPieces
+from worker.machine.onnx import session
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384
@@ -75,7 +75,7 @@ def legibility(text: str, directory: Path | None = None) -> float:
 
 def fastest_precision() -> str:
     """Return the precision of new indexes."""
-    return INT8 if runtime.is_installed() else FLOAT32
+    return INT8 if session.is_installed() else FLOAT32
 
 
 def model_directory(directory: Path | None = None) -> Path:

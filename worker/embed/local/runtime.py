@@ -6,17 +6,14 @@ So a vector depends on no other text of its request. Never change the arithmetic
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.embed.local.bert import EPSILON, Dense, Layer, Matrix, ModelWeights, at_length_1
-from worker.embed.local.onnx_file import FLOAT, INT32, RUNTIME, OnnxGraph
+from worker.machine.onnx.graph import FLOAT, INT32, RUNTIME, OnnxGraph
+from worker.machine.onnx.session import open_session
 
 #: Number of integers on each side of zero.
 _LEVELS = np.float32(127)
@@ -24,16 +21,7 @@ _LEVELS = np.float32(127)
 _TINY = np.float32(1e-9)
 #: Maximum word pieces, with padding, in one run of the model. More would not fit the processor's cache.
 _ROWS = 192
-#: x86 processors without one of these features overflow when they multiply int8, unless an option of the runtime avoids
-#: it.
-_EXACT = ("avx512_vnni", "avx_vnni")
-_ERRORS_ONLY = 3
 _PLACES: list[int | str] = ["text", "piece"]
-
-
-def is_installed() -> bool:
-    """Whether ONNX Runtime is installed. Does not import it."""
-    return find_spec("onnxruntime") is not None
 
 
 class Int8Encoder:
@@ -71,26 +59,6 @@ def padded_groups(lengths: Sequence[int]) -> Iterator[list[int]]:
         group.append(index)
     if group:
         yield group
-
-
-def open_session(model: bytes) -> Any:
-    """Open a session that computes in the caller's thread, with the same products on every processor."""
-    import onnxruntime
-
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
-    if _overflows():
-        options.add_session_config_entry("session.x64quantprecision", "1")
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def _overflows() -> bool:
-    if platform.machine().lower() not in {"x86_64", "amd64"}:
-        return False
-    known = Path("/proc/cpuinfo")
-    return not (known.exists() and any(flag in known.read_text() for flag in _EXACT))
 
 
 def rounded(weight: Matrix) -> tuple[NDArray[np.int8], Matrix]:

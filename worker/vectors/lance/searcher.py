@@ -30,6 +30,7 @@ from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
+    READ_SHARE,
     FilterCache,
     GrowingNamespaceRows,
     LatestPerNamespace,
@@ -52,8 +53,6 @@ T = TypeVar("T")
 REST_S = 1.0
 #: Number of the call for a table that reads all rows: the first one of a second query by words and vectors.
 FIRST_READ = 3
-#: Share of the bytes for vectors above which a table is not read. Each edit needs free space, or else a new read.
-READ_SHARE = 0.9
 #: The column that orders rows in memory, so that rows that pass a path filter are adjacent.
 FOLDER = "file_id_path"
 #: Maximum number of new rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked, Vector
 from worker.vectors.lance.filter_sql import MAX_KEPT, where
 from worker.vectors.lance.largest import kth_largest
+from worker.vectors.lance.rough_rows import GrowingRoughRows, RoughRows
 from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL
 
@@ -45,6 +46,10 @@ EXACT_ROWS = 4_096
 STRETCH_ROWS = 32
 #: Maximum share of rows in shorter stretches that are copied, so that the others need not be compared.
 FEW_SHARE = 0.3
+#: Shares of the rows from which most are ruled out first: in long stretches, and in shorter ones.
+STRETCHED_SHARE, SCATTERED_SHARE = 0.35, 0.08
+#: Share of the bytes for vectors above which a table is not read. Each edit needs free space, or else a new read.
+READ_SHARE = 0.9
 #: Number of letters of an id that fit a number.
 ID_LETTERS = 8
 #: Assumed bytes of a cached filter without its row ids.
@@ -73,7 +78,7 @@ class NamespaceRows:
 
     `row_ids` (n) are the store's row ids, ascending. `positions` (n) are the places of the rows in `ids`, `id_starts`
     and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: deleted rows, rows
-    without a vector, and rows that do not pass a filter.
+    without a vector, and rows that do not pass a filter. `rough` rules out rows before these are compared.
     """
 
     ids: list[str]
@@ -82,6 +87,7 @@ class NamespaceRows:
     row_ids: RowIds
     positions: Positions
     absent: Positions
+    rough: RoughRows | None = None
 
     def nearest(self, vector: Vector, limit: int, passing: Passing | None = None) -> Ranked:
         """Return the `limit` rows nearest by cosine distance among the `passing` ones, ties ordered by id."""
@@ -89,6 +95,9 @@ class NamespaceRows:
         takes = np.ones(len(self.unit), np.bool_) if passing is None else passing.copy()
         takes[self.absent] = False
         found = np.flatnonzero(takes)
+        share = STRETCHED_SHARE if _are_in_stretches(found, self._begins(found)) else SCATTERED_SHARE
+        if self.rough is not None and len(found) >= share * len(takes):
+            found = np.flatnonzero(self.rough.possible(takes, unit_vector, limit))
         similarity = self._similarity(found, unit_vector)
         count = min(limit, len(found))
         last = kth_largest(similarity, count) if count else np.inf
@@ -102,14 +111,18 @@ class NamespaceRows:
 
     def _similarity(self, found: Positions, unit_vector: Vector) -> Vector:
         """Return the cosine of each of the rows at `found`, which ascend."""
-        are_all = 0 < len(found) == len(self.unit)
-        begins = np.zeros(1, np.intp) if are_all else np.flatnonzero(np.diff(found, prepend=-2) != 1)
-        if len(begins) * STRETCH_ROWS <= len(found):
+        begins = self._begins(found)
+        if _are_in_stretches(found, begins):
             return _products(self.unit, unit_vector, found, begins)
         is_few = len(found) < FEW_SHARE * len(self.unit)
         compared = self.unit[found] if is_few else self.unit
         products = _products(compared, unit_vector, np.arange(len(compared)), np.zeros(1, np.intp))
         return products if is_few else products[found]
+
+    def _begins(self, found: Positions) -> Positions:
+        """Return where stretches of adjacent rows begin, among those at `found`, which ascend."""
+        are_all = 0 < len(found) == len(self.unit)
+        return np.zeros(1, np.intp) if are_all else np.flatnonzero(np.diff(found, prepend=-2) != 1)
 
     def ranked(self, found: Positions, values: NDArray[np.float64], limit: int, *, descending: bool) -> Ranked:
         """Return the best `limit` of the rows found, by their values, ties ordered by id.
@@ -148,20 +161,23 @@ class NamespaceRows:
 class GrowingNamespaceRows:
     """The rows of a namespace in its newest version, built from the rows of the previous version. Thread-safe.
 
-    Their vectors take at most `max_bytes`.
+    Their vectors take at most `max_bytes`, with those of one byte a dimension.
     """
 
     def __init__(self, version: int, rows: NamespaceRows, max_bytes: int) -> None:
         self._lock = Lock()
-        self._max_rows: int = max_bytes // (rows.unit.itemsize * rows.unit.shape[1])
+        self._max_bytes = max_bytes
+        self._row_bytes: int = rows.unit.itemsize * rows.unit.shape[1]
+        self._rough = GrowingRoughRows(rows.unit.shape[1])
         #: The vectors of the rows are a view of this, so that rows are added without copying all others.
         self._memory = self._roomy(rows.unit)
-        self._latest = version, replace(rows, unit=self._memory[: len(rows.unit)])
+        unit = self._memory[: len(rows.unit)]
+        self._latest = version, replace(rows, unit=unit, rough=self._rough_of(unit))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all vectors, including deleted rows'. The space for new ones takes no memory until it is used."""
-        return self._latest[1].unit.nbytes
+        return self._latest[1].unit.nbytes + self._rough.nbytes
 
     @property
     def latest(self) -> tuple[int, NamespaceRows]:
@@ -191,8 +207,16 @@ class GrowingNamespaceRows:
             if added is not None:
                 self._memory[used : used + new] = added.unit
                 before.ids.extend(added.ids)
-            self._latest = version, _advanced(before, row_ids, added, self._memory[: used + new])
+            unit = self._memory[: used + new]
+            self._latest = version, replace(_advanced(before, row_ids, added, unit), rough=self._rough_of(unit))
             return True
+
+    @property
+    def _max_rows(self) -> int:
+        return (self._max_bytes - self._rough.nbytes) // self._row_bytes
+
+    def _rough_of(self, unit: Vector) -> RoughRows | None:
+        return self._rough.of(unit, READ_SHARE * self._max_bytes - unit.nbytes)
 
     def _roomy(self, unit: Vector, new: int = 0) -> Vector:
         """Copy vectors into an array with space for as many new ones as may come before half of all are deleted."""
@@ -371,6 +395,11 @@ def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions)
     finally:
         _has_threads.release()
     return products
+
+
+def _are_in_stretches(found: Positions, begins: Positions) -> bool:
+    """Return whether stretches are so long that each is compared separately."""
+    return len(begins) * STRETCH_ROWS <= len(found)
 
 
 def _begins_within(begins: Positions, part: slice) -> Positions:

@@ -14,10 +14,11 @@ from schemas.content.source import FLOAT32
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from tests.interpreter import longest_hold
 from tests.unit.worker.embed.local.reference import Reference
-from worker.embed.local import minilm, runtime, wordpieces
+from worker.embed.local import minilm, wordpieces
 from worker.embed.local.loading import INT8
 from worker.embed.local.minilm import LocalEmbedder, check_files, fastest_precision, model_directory
 from worker.embed.local.wordpieces import WINDOW, WordPieces, load_tokenizer, windows
+from worker.machine.onnx import session
 
 TEXTS = [
     "That is a happy person",
@@ -174,7 +175,7 @@ def test_other_weights_are_not_taken_for_the_model(tmp_path: Path) -> None:
 
 def test_int8_needs_its_library_and_is_never_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert fastest_precision() == INT8
-    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    monkeypatch.setattr(session, "is_installed", lambda: False)
     assert fastest_precision() == FLOAT32
     with pytest.raises(EmbeddingUnauthorized, match="onnxruntime"):
         LocalEmbedder(link(tmp_path), INT8).embed(["a"])

@@ -11,7 +11,8 @@ import pytest
 
 from worker.embed.local import runtime
 from worker.embed.local.bert import Dense
-from worker.embed.local.onnx_file import FLOAT, RUNTIME, OnnxGraph
+from worker.machine.onnx import session
+from worker.machine.onnx.graph import FLOAT, RUNTIME, OnnxGraph
 
 RNG = np.random.default_rng(3)
 
@@ -22,8 +23,8 @@ def test_products_of_the_largest_numbers_are_exact(
     depth: int, overflows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some processors add two products in 16 bits."""
-    overflows = overflows or runtime._overflows()
-    monkeypatch.setattr(runtime, "_overflows", lambda: overflows)
+    overflows = overflows or session._overflows()
+    monkeypatch.setattr(session, "_overflows", lambda: overflows)
     weight = RNG.choice(np.array([-127, 126, 127], dtype=np.int8), (depth, 16))
     graph = OnnxGraph()
     middle, one = graph.constant(np.array(128, dtype=np.uint8)), graph.constant(np.float32(1))
@@ -32,7 +33,7 @@ def test_products_of_the_largest_numbers_are_exact(
     out = graph.node("MatMulIntegerToFloat", whole, graph.constant(weight), one, scale, middle, domain=RUNTIME)
     model = graph.model([("rows", FLOAT, ["row", depth])], [(out, FLOAT, ["row", 16])])
     rows = RNG.choice(np.array([-127, 1, 127], dtype=np.float32), (40, depth))
-    (found,) = runtime.open_session(model).run(None, {"rows": rows})
+    (found,) = session.open_session(model).run(None, {"rows": rows})
     assert np.array_equal(found, rows.astype(np.int64) @ weight.astype(np.int64))
 
 
@@ -65,7 +66,7 @@ def test_a_row_is_rounded_by_its_largest_absolute_value() -> None:
     encoder = runtime._Encoder(384, 12)
     out = encoder._apply(dense, "rows")
     model = encoder.graph.model([("rows", FLOAT, ["row", 384])], [(out, FLOAT, ["row", 16])])
-    (found,) = runtime.open_session(model).run(None, {"rows": rows})
+    (found,) = session.open_session(model).run(None, {"rows": rows})
     whole, scale = runtime.rounded(dense.weight)
     steps = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9) / 127
     assert found == pytest.approx(np.rint(rows / steps) @ whole.astype(np.float32) * scale * steps, rel=1e-4, abs=1e-6)
@@ -85,4 +86,4 @@ def test_processors_that_overflow_are_known(
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(Path, "read_text", lambda _: flags)
-    assert runtime._overflows() is expected
+    assert session._overflows() is expected

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 _FORMAT, _OPERATORS = 8, 17
 #: The domain of ONNX Runtime's own operators.
 RUNTIME = "com.microsoft"
-FLOAT, INT32 = 1, 6
-_TYPES = {"float32": FLOAT, "uint8": 2, "int8": 3, "int32": INT32, "int64": 7}
+FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6
+_TYPES = {"float32": FLOAT, "uint8": UINT8, "int8": INT8, "int32": INT32, "int64": 7}
 _MORE = 0x80
 
 #: Name, type and shape; a dimension with a name has any size.

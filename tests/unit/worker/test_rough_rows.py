@@ -1,0 +1,169 @@
+"""Rows that vectors of one byte a dimension rule out: never one that is among the nearest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from worker.machine.onnx import session
+from worker.vectors.lance import rough_rows
+from worker.vectors.lance.rough_rows import BLOCK_ROWS, GrowingRoughRows, RoughRows
+from worker.vectors.lance.vector_cache import READ_SHARE, GrowingNamespaceRows, NamespaceRows, RowIds, rows
+
+ROWS, DIMENSIONS = 17 * BLOCK_ROWS + 700, 48
+
+Vectors = NDArray[np.float32]
+
+
+def _random(rng: np.random.Generator) -> Vectors:
+    return rng.standard_normal((ROWS, DIMENSIONS), np.float32)
+
+
+def _alike(rng: np.random.Generator) -> Vectors:
+    """Vectors that differ by less than is rounded."""
+    return rng.standard_normal(DIMENSIONS, np.float32) + np.float32(1e-3) * _random(rng)
+
+
+def _uneven(rng: np.random.Generator) -> Vectors:
+    """Vectors in which one number hides what the others add up to."""
+    vectors = _random(rng)
+    vectors[np.arange(ROWS), rng.integers(0, DIMENSIONS, ROWS)] *= 300
+    return vectors
+
+
+def _equal(rng: np.random.Generator) -> Vectors:
+    return _random(rng)[rng.integers(0, 3, ROWS)]
+
+
+def _few_values(rng: np.random.Generator) -> Vectors:
+    return rng.integers(-1, 2, (ROWS, DIMENSIONS)).astype(np.float32)
+
+
+KINDS = (_random, _alike, _uneven, _equal, _few_values)
+
+
+def _read(vectors: Vectors, rng: np.random.Generator) -> NamespaceRows:
+    ids = [f"{number:08x}-{at}" for at, number in enumerate(rng.integers(0, 2**32, len(vectors)))]
+    embedded = rng.random(len(vectors)) < 0.95
+    return rows(ids, np.arange(len(vectors), dtype=np.uint64), vectors.copy(), embedded=embedded)
+
+
+@pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__.strip("_"))
+@pytest.mark.parametrize("limit", [1, 100, 3_000])
+def test_rows_are_found_as_without_rough_ones(make: object, limit: int) -> None:
+    assert callable(make)
+    rng = np.random.default_rng(limit)
+    plain = _read(make(rng), rng)
+    growing = GrowingNamespaceRows(0, plain, 1 << 30)
+    _, quick = growing.latest
+    assert quick.rough is not None
+    for share in (None, 0.9, 0.4, 0.01):
+        passing = None if share is None else rng.random(ROWS) < share
+        for vector in (plain.unit[7], plain.unit[8] + plain.unit[9], rng.standard_normal(DIMENSIONS, np.float32)):
+            assert quick.nearest(vector, limit, passing) == plain.nearest(vector, limit, passing)
+
+
+def test_most_rows_are_ruled_out() -> None:
+    rng = np.random.default_rng(0)
+    plain = _read(_random(rng), rng)
+    rough = GrowingRoughRows(DIMENSIONS).of(plain.unit, 1 << 40)
+    assert rough is not None
+    takes = np.ones(ROWS, np.bool_)
+    possible = rough.possible(takes, plain.unit[5], 100)
+    assert possible[5]
+    assert takes.all()
+    # the rows behind the last full block have no rough ones
+    assert possible[17 * BLOCK_ROWS :].all()
+    assert np.count_nonzero(possible[: 17 * BLOCK_ROWS]) < 300
+
+
+def test_a_row_whose_likeness_is_lost_is_not_ruled_out() -> None:
+    """Each of its small numbers is rounded to 0, and their sum makes it the nearest."""
+    step = 1 / rough_rows.ROW_LEVELS
+    vectors = np.zeros((ROWS, DIMENSIONS), np.float32)
+    vectors[:, 0], vectors[:, 1] = 1, 2 * step
+    vectors[77, 1:] = 0.49 * step
+    query = np.ones(DIMENSIONS, np.float32)
+    query[0] = 0
+    plain = rows(
+        [str(at) for at in range(ROWS)], np.arange(ROWS, dtype=np.uint64), vectors, embedded=np.ones(ROWS, np.bool_)
+    )
+    _, quick = GrowingNamespaceRows(0, plain, 1 << 30).latest
+    assert quick.nearest(query, 1).ids == plain.nearest(query, 1).ids == ["77"]
+
+
+def test_what_is_lost_is_at_most_what_is_said() -> None:
+    rng = np.random.default_rng(1)
+    for make in KINDS:
+        unit = _read(make(rng), rng).unit
+        rough = GrowingRoughRows(DIMENSIONS).of(unit, 1 << 40)
+        assert rough is not None
+        codes = rough.codes.transpose(0, 2, 1).reshape(-1, DIMENSIONS).astype(np.float64)
+        lost = unit[: len(codes)] - codes * rough.scales[:, None].astype(np.float64)
+        assert (np.linalg.norm(lost, axis=1) <= rough.errors).all()
+
+
+@pytest.mark.parametrize("depth", [384, 1536])
+@pytest.mark.parametrize("overflows", [False, True])
+def test_products_of_the_largest_numbers_are_exact(
+    monkeypatch: pytest.MonkeyPatch, depth: int, *, overflows: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    rough_rows._session.cache_clear()
+    overflows = overflows or session._overflows()
+    monkeypatch.setattr(session, "_overflows", lambda: overflows)
+    codes = rng.choice(np.array([-127, 126, 127], np.int8), (2, depth, BLOCK_ROWS))
+    query = rng.choice(np.array([1, 64, 127], np.uint8), (2, depth))
+    (found,) = rough_rows._session().run(None, {"query": query, "codes": codes})
+    rough_rows._session.cache_clear()
+    assert np.array_equal(found, (query.astype(np.int64) - 64) @ codes.astype(np.int64))
+
+
+def test_rough_rows_follow_the_rows() -> None:
+    rng = np.random.default_rng(3)
+    unit, row_ids = _read(_random(rng), rng).unit, np.arange(ROWS, dtype=np.uint64)
+    first = 16 * BLOCK_ROWS - 5
+    growing = GrowingNamespaceRows(0, _numbered(unit[:first], row_ids[:first]), 1 << 30)
+    assert growing.latest[1].rough is None
+    for version, until in enumerate([first + 4, first + 5, 17 * BLOCK_ROWS + 1, ROWS], 1):
+        _, before = growing.latest
+        added = slice(len(before.ids), until)
+        assert growing.advance(before, version, row_ids[:until], _numbered(unit[added], row_ids[added]))
+        _, now = growing.latest
+        assert _blocks(now.rough) == (0 if version == 1 else until // BLOCK_ROWS)
+        vector = rng.standard_normal(DIMENSIONS, np.float32)
+        assert now.nearest(vector, 50) == replace(now, rough=None).nearest(vector, 50)
+
+
+def _numbered(unit: Vectors, row_ids: RowIds) -> NamespaceRows:
+    return rows([f"{number:08x}" for number in row_ids], row_ids, unit.copy(), embedded=np.ones(len(unit), np.bool_))
+
+
+@pytest.mark.parametrize(("room", "expected"), [(15.5, 0), (16.5, 16), (17.5, 17), (19, 17)])
+def test_rough_rows_keep_to_the_bytes_that_are_left(room: float, expected: int) -> None:
+    rng = np.random.default_rng(3)
+    plain = _read(_random(rng), rng)
+    block = BLOCK_ROWS * (DIMENSIONS + rough_rows.ROW_BYTES)
+    most = int((plain.unit.nbytes + room * block) / READ_SHARE)
+    growing = GrowingNamespaceRows(0, plain, most)
+    assert _blocks(growing.latest[1].rough) == expected
+    assert growing.nbytes == plain.unit.nbytes + expected * block
+    # and rows to come find no room that these have taken
+    beyond = (most - growing.nbytes) // (4 * DIMENSIONS)
+    assert growing.has_room(growing.latest[1], plain.row_ids, beyond)
+    assert not growing.has_room(growing.latest[1], plain.row_ids, beyond + 1)
+
+
+def _blocks(rough: RoughRows | None) -> int:
+    return 0 if rough is None else len(rough.codes)
+
+
+def test_without_the_runtime_all_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rough_rows, "is_installed", lambda: False)
+    rng = np.random.default_rng(4)
+    growing = GrowingNamespaceRows(0, _read(_random(rng), rng), 1 << 30)
+    assert growing.latest[1].rough is None
+    assert growing.nbytes == growing.latest[1].unit.nbytes
