@@ -108,7 +108,7 @@ class Status(BaseModel):
     error: fields.Covering[str] = Field(
         description="Why the task failed; null unless `status` is error.", examples=[None]
     )
-    error_code: str | None = Field(description="Stable code of the error.", examples=[None])
+    error_code: fields.Covering[str] = Field(description="Stable code of the error.", examples=[None])
     created_at: fields.CreatedAt
     started_at: datetime | None = Field(
         description="Time when a worker began; null before.", examples=["2026-11-20T09:30:01Z"]

@@ -101,7 +101,7 @@ class RaptorStatus(BaseModel):
     )
     warning: Covering[str] = Field(description="What the build waits for; null: nothing.", examples=[None])
     error: Covering[str] = Field(description="Why the newest build failed; null: it did not.", examples=[None])
-    error_code: str | None = Field(description="Stable code of that error; null without one.", examples=[None])
+    error_code: Covering[str] = Field(description="Stable code of that error; null without one.", examples=[None])
 
 
 class RaptorEstimate(BaseModel):

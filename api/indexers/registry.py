@@ -95,10 +95,11 @@ def _status(row: RegisteredIndexer, resources: Resources) -> IndexerStatus:
     return "available" if all(map(find_spec, row.modules)) else "missing_dependency"
 
 
-def check_derived(resources: Resources, config: ToolConfig) -> None:
-    """Refuse a config that enables an index which cannot be built here."""
+def check_derived(resources: Resources, config: ToolConfig, present: ToolConfig | None = None) -> None:
+    """Refuse a config that enables an index which cannot be built here, unless the tool has it at present."""
     for row in _enabled(config):
-        row.check(resources, row.of(config))
+        if present is None or row.of(config) != row.of(present):
+            row.check(resources, row.of(config))
 
 
 def follow_config(resources: Resources, subject: Subject, before: ToolConfig) -> None:

@@ -77,7 +77,7 @@ def _change_config(resources: Resources, tool: Tool, changes: ToolConfig) -> boo
     if chunks.keeps_index(config, present):
         # a list may be set, too, once the source is gone: what was indexed of it still answers
         chunks.check_kept(tool.source, config, resources)
-        check_derived(resources, config)
+        check_derived(resources, config, present)
     else:
         in_use = tool.config.embedding_model
         new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, model_in_use=in_use)

@@ -421,3 +421,16 @@ def test_the_count_of_metadata_is_cut_by_files_of_the_caller_alone(
 def granted(service: Service, project: Project, root: Path) -> None:
     with open_pool(service.database_url) as pool:
         assert grants.add(pool, project.name, str(root))
+
+
+def test_the_code_of_a_failure_is_hidden_with_its_text(guarded: Service) -> None:
+    project = project_in(guarded)
+    project.nodes[""] = project._node("root", "folder", None)
+    data = {"parent_id": project.nodes[""], "acl": json.dumps(["user:eve"])}
+    files = {"files": ("report.pdf", b"%PDF-1.7\nbroken")}
+    checked(project.call("POST", f"/api/projects/{project.name}/uploads", None, data=data, files=files), 200)
+    body = {"project_id": project.name, "node_id": project.nodes[""]}
+    project.tool = checked(project.call("POST", TOOLS, None, json=body), 202)["tool_id"]
+    eventually(lambda: project.get("/status", None)["error_code"] == "no_file_indexed", 60, guarded.logs)
+    shown = project.get("/status")
+    assert (shown["error"], shown["error_code"]) == (None, None)

@@ -263,14 +263,21 @@ def test_without_a_language_model(running: Service, root: Path) -> None:
     with another_api(running, DEFAULT_LLM_MODEL="") as bare:
         statuses = {name: row["status"] for name, row in indexers(bare).items()}
         assert statuses == {"chunks": "available", "raptor": "not_configured"}
-        source = {"kind": "local", "path": str(root / "orchard")}
-        body = {"project_id": "p", "source": source, "config": {"raptor": {"enabled": True}}}
-        refused = checked(bare.client.post(TOOLS, json=body), 422)
+        source = {"kind": "local", "path": str(folder(root, "bare", 3))}
+        with_tree = {"source": source, "config": {"raptor": {"enabled": True}}}
+        refused = checked(bare.client.post(TOOLS, json={"project_id": "p", **with_tree}), 422)
         assert refused["code"] == "llm_not_configured"
         assert "DEFAULT_LLM_MODEL" in refused["detail"]
         plain = bare.tool(project="p", source=source)
         patch = {"config": {"raptor": {"enabled": True}}}
         assert checked(bare.client.patch(f"{TOOLS}/{plain}", json=patch), 422)["code"] == "llm_not_configured"
+        # whoever has a tree can still say who may read its files
+        kept = running.tool(project="p", **with_tree)
+        rules = [{"path": "**", "acl": ["group:hr"]}]
+        changed = checked(bare.client.patch(f"{TOOLS}/{kept}", json={"config": {"rules": rules}}), 202)
+        assert (changed["config"]["rules"][0]["acl"], changed["config"]["raptor"]["enabled"]) == (["group:hr"], True)
+        other = {"config": {"raptor": {"max_layers": 2}}}
+        assert checked(bare.client.patch(f"{TOOLS}/{kept}", json=other), 422)["code"] == "llm_not_configured"
         named = {"config": {"raptor": {"enabled": True, "llm_model": LOCAL_LLM}}}
         assert bare.client.patch(f"{TOOLS}/{plain}", json=named).status_code == 202
 
