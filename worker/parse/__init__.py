@@ -15,14 +15,14 @@ from worker.parse.sandbox.read import read
 
 __all__ = ["Limits", "generated_reason", "is_secret", "max_seconds", "parse", "refusal", "version", "without_keys"]
 
-#: Outcomes of data that is not text when read strictly.
+#: Outcomes of data that is not text under a strict reading.
 _NOT_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
 #: Replaces a NUL byte by one character, so that the number of characters stays the same.
 _REPLACEMENT = "\ufffd".encode()
 
 
 def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False) -> Document:
-    """Parse `data`, of which `file` was detected, into a document.
+    """Parse `data`, whose detected format is `file`, into a document.
 
     Postgres can store every text in the document. Positions count from after a byte order mark. With `binaries`, files
     that are refused for their name or for NUL bytes are still read if they are text. Raises `FileError` with the
@@ -44,7 +44,7 @@ def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False
 
 
 def is_secret(name: str, data: bytes, limits: Limits) -> bool:
-    """Whether a file is nothing but a secret; a helper looks at those that may be. Raises `FileError` as `parse`."""
+    """Return whether a file is only a secret; a helper checks those that may be. Raises `FileError` as `parse` does."""
     return may_be_secret(name, data) and sandbox.is_secret(name, data, limits)
 
 
@@ -65,5 +65,5 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def max_seconds(file: Detected, size: int, limits: Limits) -> float | None:
-    """Maximum seconds that reading an isolated file of `size` bytes can take; None if there is no limit."""
+    """Return the maximum seconds for reading an isolated file of `size` bytes; None if there is no limit."""
     return sandbox.max_seconds(limits) if not file.failure and file.format.is_isolated(size) else None

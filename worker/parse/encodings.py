@@ -23,7 +23,7 @@ _ENCODING_OF_BOM = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 
-#: The byte order mark in UTF-7, whose last letter also depends on what follows.
+#: The byte order mark in UTF-7, whose last letter also depends on the next character.
 _UTF7 = (b"+/v8", b"+/v9", b"+/v+", b"+/v/")
 #: Bytes examined to detect the encoding of text that is not UTF-8.
 _SAMPLE_BYTES = 16_384
@@ -39,7 +39,7 @@ _ENCODINGS = re.compile(
     r"(?:cp\d+|iso8859-\d+|iso2022\w+|koi8-\w|mac-\w+|gb\w+|big5\w*|shift_\w+|euc_\w+|utf-(?:16|32)\S*|tis-620)"
 )
 
-#: Encodings that messages state besides.
+#: Further encodings that messages state.
 _STATED = frozenset({"ascii", "utf-8", "utf-8-sig", "utf-7", "hz", "johab", "ptcp154", "kz1048", "hp-roman8"})
 #: Encodings that are guessed. In others (EBCDIC, UTF-7, …) nearly any bytes could be text.
 _GUESSABLE_ENCODINGS = (
@@ -48,7 +48,7 @@ _GUESSABLE_ENCODINGS = (
     *("koi8-r", "koi8-u", "cp866", "cp437", "cp850", "cp852", "mac-roman", "mac-cyrillic"),
     *("cp932", "shift_jis_2004", "euc_jis_2004", "gb18030", "big5hkscs", "cp949", "euc_kr"),
 )
-#: Encodings that programs write under the name of a smaller one, as browsers assume.
+#: Encodings that programs declare under the name of a smaller one, as browsers assume.
 _WIDER_ENCODING = {
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -63,7 +63,7 @@ _WIDER_ENCODING = {
 _MAX_ALPHABET_BLOCKS = 8
 #: The blocks of Chinese, Japanese and Korean.
 _EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
-#: Minimum share of them that outweighs a low confidence.
+#: Minimum share of these blocks that outweighs a low confidence.
 _MIN_EASTERN_SHARE = 0.95
 #: The bytes of ASCII text with NUL.
 _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
@@ -97,7 +97,7 @@ _MAX_BROKEN_PERCENT = 10
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of plain text. Raises what `decode` does."""
+    """Return the document of plain text. Raises as `decode`."""
     return Document(decode(data), "text")
 
 
@@ -156,7 +156,7 @@ def _without_bom(data: bytes) -> str:
 
 
 def _nearly_utf8(body: bytes) -> str | None:
-    """UTF-8 with surrogates, as some programs write it, or with a few broken characters; None for anything else."""
+    """Return UTF-8 with surrogates, as some programs write it, or with a few broken characters; otherwise None."""
     text = body.decode("utf-8", "replace")
     foreign = len(text) - len(text.encode("ascii", "ignore"))
     broken = text.count("\ufffd") - body.count("\ufffd".encode())
@@ -289,12 +289,12 @@ def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
 
 
 def _are_eastern(characters: Sequence[str]) -> bool:
-    """Whether nearly all are Eastern: random bytes are seldom valid pairs, and yet short tables have rare names."""
+    """Return whether nearly all are Eastern: random bytes are rarely valid pairs, yet short tables have rare names."""
     return sum(ord(character) >> 8 in _EASTERN for character in characters) >= _MIN_EASTERN_SHARE * len(characters)
 
 
 def is_odd(before: str, character: str, after: str) -> bool:
-    """Whether a foreign character stands where no European language has it. The neighbours may be empty."""
+    """Return whether a foreign character is where no European language has it. The neighbours may be empty."""
     if not _EUROPEAN.match(character):
         return False
     if character.isalpha():

@@ -23,7 +23,7 @@ Answered = tuple[Head, bytes]
 def texts(ask: Head, data: bytes, _limits: Limits) -> Answered:
     """Return each text as UTF-8 without its byte order mark, and its size in bytes; None where bytes are not text.
 
-    Of a file that has a name here, private keys are left out. If it is nothing but a secret, it is None too.
+    Private keys are left out of a file that has a name here. A file that is only a secret gives None, too.
     """
     decoded, start = list[bytes | None](), 0
     for size, name in zip(ask["sizes"], ask["names"], strict=True):
@@ -61,12 +61,12 @@ def value(ask: Head, data: bytes, _limits: Limits) -> Answered:
 
 
 def secret(ask: Head, data: bytes, _limits: Limits) -> Answered:
-    """Whether a file is nothing but a secret."""
+    """Return whether a file is only a secret."""
     return {"secret": is_secret(ask["name"], data)}, b""
 
 
 def json_text(ask: Head, data: bytes, _limits: Limits) -> Answered:
-    """A value as `json.dumps(indent=2, ensure_ascii=False)` writes it, in UTF-8.
+    """Return a value as `json.dumps(indent=2, ensure_ascii=False)` writes it, in UTF-8.
 
     A lone surrogate, which JSON can express and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above the
     limit, `parse_failed` for numbers and nesting that Python cannot read.

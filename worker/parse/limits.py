@@ -1,4 +1,4 @@
-"""Limits on what one file may cost, whatever its content."""
+"""Cost limits of one file, whatever its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guesses the encoding of the names in an archive that does not state it."""
+"""Guesses the encoding of names in an archive that does not state it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from worker.parse.encodings import is_odd
 
-#: Bytes of names by which their encoding is guessed.
+#: Bytes of names from which their encoding is guessed.
 _SAMPLE_BYTES = 16_384
 #: Encodings of names, the usual one first.
 _USUAL = ("cp437", "cp850", "cp852", "cp866", "cp1251", "cp1254", "cp1252", "gb18030", "cp932", "big5hkscs", "cp949")
-#: Encodings whose likelihood counts only for this share.
+#: Encodings whose likelihood is scaled by this share.
 _RARER_SHARE = 0.8
 _RARER = (
     *("cp1250", "cp1253", "cp1255", "cp1256", "cp1257", "cp874"),
@@ -22,13 +22,13 @@ _ENCODINGS = (*_USUAL, *_RARER)
 _JAPANESE = {"cp932", "euc_jis_2004"}
 #: Python's names of encodings that the detector names as smaller ones.
 _WIDER_ENCODINGS = {"Big5": "big5hkscs", "EUC-JP": "euc_jis_2004", "EUC-KR": "cp949"}
-#: Odd signs that are counted in an encoding. Each halves its likelihood.
+#: Maximum odd signs that are counted in an encoding. Each halves its likelihood.
 _MAX_ODDITIES = 10
 #: The signs of which names in an encoding have few others: what was added to it later is rare.
 _COMMON_SIGNS = {"gb18030": "gb2312", "cp949": "euc_kr"}
 #: Confidence in an encoding of Japanese if all signs are kana, which no other text looks like in it.
 _OF_KANA, _KANA = 0.1, re.compile("[\u3041-\u30fc]")
-#: Confidence in an encoding that the detector leaves out, as it does with few letters.
+#: Confidence in an encoding that the detector omits, as it does for few letters.
 _LEAST_CONFIDENCE = 0.0005
 #: The first letter of an alphabet that is not Latin.
 _FIRST_BEYOND_LATIN = "\u0370"
@@ -80,7 +80,7 @@ def _of_kana(sample: bytes, encoding: str) -> float:
 
 
 def _is_within_latin(before: str, sign: str, after: str) -> bool:
-    """Whether a letter that is not Latin stands inside a Latin word, as no name has it."""
+    """Return whether a letter that is not Latin is inside a Latin word, which names never have."""
     return sign >= _FIRST_BEYOND_LATIN and all(each.isascii() and each.isalpha() for each in (before, after))
 
 

@@ -31,9 +31,9 @@ OFFICE_MEMORY_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program with its arguments, run for `seconds` on the clock at most.
+    """A program with its arguments, run for at most `seconds` on the clock.
 
-    Its output goes to the file `output`. Its limits are those of the process that starts it, unless they are narrower.
+    Its output goes to the file `output`. It has the limits of the process that starts it, unless its own are narrower.
     """
 
     command: tuple[str, ...]
@@ -46,14 +46,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended: its exit code, minus the signal that ended it, or None if its time was up."""
+    """The end of a program: its exit code, minus the signal that ended it, or None if its time was up."""
 
     code: int | None
     cpu_seconds: float
 
 
 class NotStartedError(OSError):
-    """The system did not start the program."""
+    """Raised if the system did not start the program."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _running() -> _Starter:
 
 
 def _serve(wanted: int, answer: int, confine: Callable[[], object], confine_program: Callable[[], object]) -> NoReturn:
-    """Run what is asked for until the other process closes its pipes."""
+    """Run requested programs until the other process closes its pipes."""
     try:
         # a signal to the group of the other process must not end this one before it ended its program
         os.setpgid(0, 0)
@@ -162,7 +162,7 @@ def _result(job: Job, ended: int, confine: Callable[[], object]) -> Ended:
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
-            # what it left behind ends with it
+            # its leftover processes end with it
             _kill(process.pid)
             return Ended(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
         if time.monotonic() >= deadline:
@@ -195,7 +195,7 @@ def _kill(group: int) -> None:
 
 def _confine(job: Job, starter: int, confine: Callable[[], object]) -> None:
     end_with(starter, signal.SIGKILL)
-    # a program that goes on after the first limit of its processor time is killed at the second
+    # a program that continues after the first limit of its processor time is killed at the second
     for name, value, grace in (
         (resource.RLIMIT_FSIZE, job.file_bytes, 0),
         (resource.RLIMIT_CPU, job.cpu_seconds, 1),

@@ -1,4 +1,4 @@
-"""What documents say of themselves: title, author, description, keywords and dates, made short and comparable."""
+"""Document properties: title, author, description, keywords and dates, made short and comparable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas.content.document import DocumentProperties
 #: Maximum characters of a title, and of the other texts. Longer ones are cut.
 MAX_TITLE_CHARS = 200
 _MAX_CHARS = 1_000
-#: What programs write in front of a title or instead of one, and names of files.
+#: Prefixes and placeholders that programs write as titles, and names of files.
 _NO_TITLE = re.compile(
     r"(?:Microsoft (?:Office )?\w+ - "
     r"|(?:untitled(?: document| presentation)?|\(?anonymous\)?|PowerPoint Presentation|Word Document"
@@ -58,9 +58,9 @@ def properties_of(
 
 
 def dublin_core(metadata: Element | None, undated: str) -> DocumentProperties:
-    """The properties that the children of an element state by the names of Dublin Core and of office programs.
+    """Return the properties in an element's children, by the names of Dublin Core and of office programs.
 
-    `undated` is the property that a date without a meaning of its own is.
+    `undated` is the property for a date without a stated meaning.
     """
     stated: dict[str, list[str]] = defaultdict(list)
     for element in metadata.iter() if metadata is not None else ():

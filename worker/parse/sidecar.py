@@ -15,7 +15,7 @@ _MAX_NAMED, _MAX_KEY = 10, 64
 
 
 class Sidecar(NamedTuple):
-    """The metadata, and what was left out of it, as a sentence; None: nothing."""
+    """The metadata, and a sentence about left-out parts; None: nothing was left out."""
 
     metadata: dict[str, Value]
     warning: str | None

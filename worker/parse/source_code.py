@@ -26,7 +26,7 @@ MAX_BYTES = 4_000_000
 _BASE_SECONDS = 1.0
 _SECONDS_PER_BYTE = 3e-6
 
-#: Tells a C++ header from a C one, as both are called `.h`. Most C code contains none of the words.
+#: Words that distinguish a C++ header from a C one, because both are called `.h`. Most C code contains none.
 _CPP_WORDS = ("class ", "namespace", "template", "public:")
 _CPP_CONSTRUCT = re.compile(
     r"^[ \t]*(?:(?:inline[ ]+)?namespace\b[^;(]*\{|template[ ]*<|(?:public|private|protected)[ ]*:[ \t]*$"

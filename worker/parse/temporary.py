@@ -1,4 +1,4 @@
-"""Temporary files of readers. They leave room on their disk, which is often that of other programs, too."""
+"""Temporary files of readers. They leave space on their disk, which other programs often share."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def open_zip(data: bytes, max_bytes: int) -> tuple[ZipFile, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a member's head says, with the checksum and the sizes that the data has."""
+    """The facts in a member's header, with the actual checksum and sizes of the data."""
 
     start: int
     version: int

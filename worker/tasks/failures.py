@@ -1,4 +1,4 @@
-"""What a task does about an error: wait, end with its reason, or leave it to the sweep."""
+"""The reaction of a task to an error: wait, end with its reason, or leave it to the sweep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.state.index.tasks import ListingLease, RunningTask
 from worker.state.pool import Pool
 from worker.tasks import process
 
-#: What Flower shows of a run that did not fail.
+#: The state of a successful run in Flower.
 Result = dict[str, object]
 
 #: Seconds before work is retried after a transient error.
@@ -48,7 +48,7 @@ class RunFailed(Exception):
         return str(self.args[0])
 
     def __repr__(self) -> str:
-        """What Flower shows as the exception."""
+        """Return the exception text for Flower."""
         return str(self)
 
 
@@ -64,7 +64,7 @@ class ShownTask(Task):  # type: ignore[misc] # Celery has no types
 
 
 class SliceEnd(NamedTuple):
-    """How a slice ended: its result, and in how many seconds to send its message again (None: not at all)."""
+    """The end of a slice: its result, and the seconds until its message is sent again (None: not at all)."""
 
     result: Result
     retry_seconds: float | None
@@ -80,7 +80,7 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
         log.warning("waiting", code=error.code, reason=error.message)
         task_notes.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = retry_seconds(error)
-        # the sweep also leaves the task alone until then
+        # the sweep also skips the task until then
         messages.note_sent(pool, task.id, seconds)
         return SliceEnd({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
@@ -89,12 +89,12 @@ def settle(pool: Pool, task: ListingLease | RunningTask, error: FoldexError) -> 
 
 
 def retry_seconds(error: FoldexError) -> float:
-    """Seconds until work that failed is tried again: what the service asks for, within the bounds that sweeps trust."""
+    """Return the seconds until failed work is retried: the service's request, within the bounds that sweeps trust."""
     return max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
 
 
 def unless_locked(work: Callable[[UUID], Result], task_id: UUID) -> Result:
-    """Work on a task, or pass over it while another transaction locks what it needs: others wait for this process."""
+    """Work on a task, or pass over it while another transaction locks its rows: others wait for this process."""
     try:
         return work(task_id)
     except LockNotAvailable as error:
@@ -106,7 +106,7 @@ def unless_locked(work: Callable[[UUID], Result], task_id: UUID) -> Result:
 
 
 def outcome(pool: Pool, task_id: UUID) -> Result:
-    """What a slice's result says if its task has ended as `error`, whichever process closed it; else nothing."""
+    """Return the slice result if its task has ended as `error`, whichever process closed it; else nothing."""
     failure = tasks.failure(pool, task_id)
     return _failed(*failure) if failure else {}
 
@@ -118,11 +118,7 @@ def contain(
     name: str = "task_id",
     warn: Callable[[Pool, UUID, str], None] | None = None,
 ) -> Result:
-    """Run a task and let only `RunFailed` reach Celery: its row records what happened and what follows.
-
-    `name` is the name of the row's id in logs, and `warn` writes a warning to the row, by default that of an indexing
-    task.
-    """
+    """Run a task and let only `RunFailed` reach Celery: its row records the result and the next step."""
     structlog.contextvars.bind_contextvars(**{name: str(id_)})
     try:
         result = work(id_)
@@ -168,7 +164,7 @@ def contain_upkeep(message: str, work: Callable[[], Result]) -> Result:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether Postgres is away or out of space. What it always refuses, such as too long a value, is not an outage."""
+    """Return whether Postgres is away or out of space. A permanent refusal, as of too long a value, is neither."""
     return isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded)
 
 
@@ -182,5 +178,5 @@ def _failed(code: str, message: str) -> Result:
 
 
 def _cause(error: psycopg.OperationalError) -> str:
-    """Say what failed: a deadlock or a shutdown is an answer and has a different remedy from silence."""
+    """Name the cause: a deadlock or a shutdown is an answer and has a different remedy from silence."""
     return f"Postgres says {type(error).__name__}" if error.sqlstate else "Postgres does not answer"

@@ -1,10 +1,4 @@
-"""Reduces conditions of C's preprocessor to one branch where a parser would lose its way.
-
-The declarations of parameters between a function's head and its body, as before C89, are left out, too.
-
-A parser reads all branches of a condition. If each opens a block that is closed behind it, or is a part of a statement,
-the function around it is lost. Conditions whose branches are whole statements stay as they are.
-"""
+"""Reduces conditions of C's preprocessor to one branch where they would confuse a parser."""
 
 from __future__ import annotations
 
@@ -25,7 +19,7 @@ _ENDS = (b";", b"}", b":")
 _OLD_STYLE = re.compile(
     rb"(?<=\))[ \t]*\r?\n(?P<declared>(?:[ \t]*[A-Za-z_][\w \t*,\[\]]{1,200};[^\n;{}]{0,200}\n){1,30})(?=[ \t]*\{)"
 )
-#: Most levels of conditions. Deeper ones stay as they are.
+#: Maximum levels of conditions. Deeper ones stay as they are.
 _MAX_DEPTH = 200
 
 Span = tuple[int, int]
@@ -41,7 +35,7 @@ class _Condition:
 
 
 def excluded(data: bytes) -> list[Span]:
-    """The spans to leave out, in no order: lines of conditions that need it, and all their branches but one."""
+    """Return the spans to leave out, in no order: lines of conditions that need it, and all branches except one."""
     spans: list[Span] = []
     open_: list[_Condition] = []
     for line in _LINE.finditer(data):
@@ -72,6 +66,6 @@ def _of(data: bytes, condition: _Condition) -> list[Span]:
 
 
 def _is_whole(branch: bytes) -> bool:
-    """Whether a branch opens what it closes, and ends where a statement does."""
+    """Return whether a branch closes what it opens, and ends where a statement does."""
     code = _UNCOUNTED.sub(b"", branch).strip()
     return code.count(b"{") == code.count(b"}") and (not code or code.endswith(_ENDS))

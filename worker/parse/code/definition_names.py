@@ -1,4 +1,4 @@
-"""Finds the name of what a syntax node defines, its comments, and where its body begins, in any language."""
+"""Finds a definition's name, its comments, and the start of its body in a syntax tree, in any language."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VALUES = ("value", "right", "type")
 #: Go writes a method's type in front of its name: `(s *Server[T])`.
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
-#: What a comment has in any of the languages.
+#: Text that a comment of any language contains.
 _COMMENT_SIGN = re.compile(r"#|//|/\*")
 
 #: Maximum fields followed to a name. Declarators in made-up code may nest without end.
@@ -93,7 +93,7 @@ def body_of(node: Node, fields: NameFields) -> int | None:
 
 
 def comments_of(node: Node, text: str, start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """The byte spans of a definition's comments in a part of the text, which may begin in what is around it."""
+    """Return the byte spans of a definition's comments in a part of the text, which may begin in its surroundings."""
     # most heads have none
     if _COMMENT_SIGN.search(text, start, end) is None:
         return ()

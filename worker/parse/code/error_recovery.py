@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-#: The text that may begin a part. Before it stands a blank line or the end of a block, then the part's indentation.
-#: Any text may, except a closing bracket or the next branch of a statement. In Python only a definition may, because
+#: The text that may begin a part. A blank line or the end of a block precedes it, then the part's indentation. Any text
+#: may begin one, except a closing bracket or the next branch of a statement. In Python only a definition may, because
 #: docstrings have paragraphs.
 _DEFINITION_STARTS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
 _ANY_START = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
@@ -35,7 +35,7 @@ _BLOCK_START = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 #: Languages whose blocks do not end in a bracket.
 _WITHOUT_BRACES = frozenset({"python", "ruby"})
 
-#: Lines that belong to no part: the block that they open or close is far longer. `_is_excluded` judges namespaces.
+#: Lines outside all parts: the block that they open or close is far longer. `_is_excluded` judges namespaces.
 _NAMESPACE_EDGE = (
     rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)"""
     rb"""|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
@@ -101,9 +101,9 @@ class _ParsedSource:
 
 
 def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple[int, int, Tree]]:
-    """Spans of the broken parts and their trees, whose bytes count from the text's start; empty if there are too many.
+    """Return spans and trees of broken parts, with bytes counted from the text's start; empty if there are too many.
 
-    `tree` is that of the whole text.
+    `tree` is the whole text's.
     """
     if len(data) > _MAX_TEXT_BYTES:
         return []
@@ -223,10 +223,10 @@ def _parts(
 
 
 def _is_excluded(match: re.Match[bytes]) -> bool:
-    """Whether a match of `_EXCLUDED` belongs to no part.
+    """Return whether a match of `_EXCLUDED` is outside all parts.
 
     A namespace whose contents are all indented is a part itself. One with other lines, such as `#define`, would be cut
-    at them, and its head alone would count as broken.
+    at them, and only its head would count as broken.
     """
     if match.lastgroup != "namespace":
         return True
@@ -266,7 +266,7 @@ def _single_candidates(source: _ParsedSource, parts: list[Span]) -> Iterator[Spa
 
 
 def _joined_count(source: _ParsedSource, parts: list[Span], wrapper: Wrapper) -> int:
-    """How many of the parts, from the first on, are sound together; 0 for none."""
+    """Return the number of leading parts that are sound together; 0 if none are."""
     start, end = parts[0]
     if _is_run(source, start, end) or not _has_error(source, start, end, wrapper):
         return 1

@@ -1,4 +1,4 @@
-"""Finds the scripts of components, such as those of Vue, Svelte and Astro: their definitions are those of the file."""
+"""Finds the scripts of components, such as Vue's, Svelte's and Astro's, whose definitions become the file's."""
 
 from __future__ import annotations
 

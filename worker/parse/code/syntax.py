@@ -26,7 +26,7 @@ from worker.tokens.tokenizers import Offsets
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree
 
-#: Maximum names around a definition. What is nested deeper belongs to the innermost of them.
+#: Maximum names around a definition. Deeper names belong to the innermost of these.
 _MAX_DEPTH = 32
 
 #: Maximum characters in a name. Longer names were written by a program.
@@ -169,7 +169,7 @@ def _names(definitions: list[_FoundDefinition]) -> set[tuple[str, ...]]:
 
 
 def _recovered(data: bytes, text: str, language: str, language_grammar: Grammar, tree: Tree) -> _Analysis | None:
-    """What the tree of a text has, or with broken parts by themselves if that finds more."""
+    """Analyse a text's tree, or its broken parts separately if that finds more."""
     whole = _merged([(0, len(data), tree)], text, language_grammar)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
@@ -186,7 +186,7 @@ def _recovered(data: bytes, text: str, language: str, language_grammar: Grammar,
 
 
 def _is_harmed(tree: Tree, language: str) -> bool:
-    """Whether an error is so long, or so typical of a lost brace, that it affects more than its own place."""
+    """Return whether an error is so long, or so typical of a lost brace, that it affects more than its own place."""
     harmless, max_errors = _MACROS.get(language, _NO_MACROS)
     cursor = tree.walk()
     errors, end, is_harmed = 0, -1, False

@@ -1,4 +1,4 @@
-"""Lists and reads containers, and keeps those open whose members may be asked for next."""
+"""Lists and reads containers, and keeps those open whose members may be requested next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worker.sandbox.members import Packing
 from worker.sandbox.protocol import Head
 
 OPENERS: dict[Packing, Opener] = {"zip": open_zip, "tar": open_tar, "mail": open_mail, "outlook": open_outlook}
-#: Most containers that are kept open, and the share of the memory that their bytes may take.
+#: Maximum number of containers kept open, and the share of memory for their bytes.
 MAX_KEPT = 4
 _KEPT_SHARE = 1 / 8
 
@@ -33,7 +33,7 @@ _kept: OrderedDict[str, _Kept] = OrderedDict()
 
 
 def members(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
-    """Open a container, and list what it contains."""
+    """Open a container, and list its members."""
     opened = _open(ask, data, limits)
     rows = _guard(lambda: [(member.path, member.size, member.reason) for member in opened.members()])
     return {"members": rows, "kept": [*_kept]}, b""
@@ -64,7 +64,7 @@ def _open(ask: Head, data: bytes, limits: Limits) -> Container:
 
 
 def _guard(act: Callable[[], Value]) -> Value:
-    """What `act` returns. Whatever a library makes of strange bytes is an outcome of the container."""
+    """Return the result of `act`. Any library exception on malformed bytes becomes an outcome of the container."""
     try:
         return act()
     except (FileError, MemoryError):

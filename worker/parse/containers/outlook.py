@@ -1,4 +1,4 @@
-"""Attachments of messages of Outlook."""
+"""Attachments of Outlook messages."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from worker.parse.temporary import check_disk
 from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 _STEP_BYTES = 1 << 20
-#: What a member may take besides its bytes: two blocks of headers, and padding.
+#: Maximum overhead of a member: two blocks of headers, and padding.
 _HEADER_BYTES = 3 * tarfile.BLOCKSIZE
 _COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], io.BufferedIOBase]] = {
     b"\x1f\x8b": lambda packed: gzip.GzipFile(fileobj=packed),
@@ -55,7 +55,7 @@ def _unpack(data: bytes) -> IO[bytes]:
     try:
         with opened(io.BytesIO(data)) as packed:
             _copy(packed, unpacked)
-    except BaseException:  # whatever ends the copy, nobody else holds the file
+    except BaseException:  # after any interruption, nobody else holds the file
         unpacked.close()
         raise
     unpacked.seek(0)
@@ -77,7 +77,7 @@ def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
 
 
 def _next_step(packed: io.BufferedIOBase, *, is_first: bool) -> bytes:
-    """The next unpacked bytes; none at the end, and none where an archive is cut or damaged behind its first bytes."""
+    """Return the next unpacked bytes; empty at the end, and where an archive is truncated or damaged."""
     try:
         return packed.read1(_STEP_BYTES)
     except _ERRORS:
@@ -103,7 +103,7 @@ class _Tar:
                 self._infos[path] = info
 
     def _up_to_damage(self) -> Iterator[tarfile.TarInfo]:
-        """The members in front of the place where an archive is cut or damaged, and the one that is cut."""
+        """Return the members before the damage or the end of a truncated archive, including the truncated one."""
         read = iter(self._archive)
         while True:
             try:

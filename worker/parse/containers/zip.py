@@ -18,9 +18,9 @@ from worker.sandbox.members import MAX_INFLATED_BYTES, MAX_MEMBERS, Member
 
 #: Most bytes of an archive's directory: room for a long name of each member. Once read, it takes ten times as many.
 MAX_DIRECTORY_BYTES = 1_500 * MAX_MEMBERS
-#: Bytes of the record at an archive's end with its longest comment, and of what large archives have before it.
+#: Bytes of the record at an archive's end with its longest comment, and of a large archive's records before it.
 _END_BYTES, _LOCATOR_BYTES = 22 + 65_535, 20
-#: Stands for a size that the record has no room for.
+#: Represents a size that does not fit the record.
 _ELSEWHERE = 0xFFFF_FFFF
 _ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError)
 
@@ -59,7 +59,7 @@ class _Zip:
     def members(self) -> Iterator[Member]:
         """See `Container`."""
         infos = self._archive.infolist()
-        # members that share their bytes are a way to promise more than the archive has
+        # members that share their bytes can claim more than the archive has
         overlap = sum(info.compress_size for info in infos) > self._size
         if overlap or len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_INFLATED_BYTES:
             raise too_much()

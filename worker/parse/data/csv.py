@@ -30,7 +30,7 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a table. Rows of uneven length are accepted. Raises what `encodings.decode` does."""
+    """Return the document of a table. Rows of uneven length are accepted. Raises as `encodings.decode`."""
     text = decode(data)
     return Document(text, "csv", markup="table", header=_header(text[:_HEADER_SEARCH_CHARS]))
 
@@ -75,12 +75,12 @@ def _are_years(cells: list[str]) -> bool:
 
 
 def is_data(cells: Sequence[str], longest: int) -> bool:
-    """Whether any of the columns' first cells is a number, or longer than a name can be."""
+    """Return whether any column's first cell is a number, or longer than a name can be."""
     return any(_NUMBER.fullmatch(cell) or len(cell) > longest for cell in cells)
 
 
 def _delimiter(start: str) -> str:
-    """The delimiter that divides most of the first lines most evenly. Quoted text does not count."""
+    """Return the delimiter that divides most of the first lines most evenly. Quoted text does not count."""
     lines = [line for line in _QUOTED.sub("", start).splitlines() if line.strip() and not line.startswith("#")]
     lines = lines[:_SAMPLE_LINES]
     counts = {delimiter: [line.count(delimiter) for line in lines] for delimiter in _DELIMITERS}

@@ -24,10 +24,10 @@ class _NotJsonError(ValueError):
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a JSON text; if it is not well-formed, plain text with a note of line and column.
+    """Return the document of a JSON text; if it is not well-formed, plain text with a note of line and column.
 
     Duplicate keys and escapes of lone surrogates are legal and stay unchanged. Raises `FileError` (`parse_failed`) if
-    it is nested too deep, and what `encodings.decode` does.
+    it is nested too deep, and the errors of `encodings.decode`.
     """
     text = decode(data)
     try:

@@ -8,5 +8,5 @@ from worker.parse.limits import Limits
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a TOML text, which is not checked. Raises what `encodings.decode` does."""
+    """Return the document of a TOML text, which is not checked. Raises as `encodings.decode`."""
     return Document(decode(data), "toml", "toml", markup="keys")

@@ -24,7 +24,7 @@ from worker.parse.web import html
 
 _SHOWN_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 
-#: Maximum characters in one header line: lists of hundreds of recipients say little.
+#: Maximum characters in one header line: lists of hundreds of recipients carry little information.
 _MAX_HEADER_CHARS = 1000
 #: Maximum attachment names that are listed.
 _MAX_NAMED = 100
@@ -32,7 +32,7 @@ _MAX_NAMED = 100
 
 #: Transfer encodings that keep the bytes of another encoding.
 _ENCODED = {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
-#: How a message in UTF-16 begins.
+#: The beginning of a message in UTF-16.
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: Bytes searched for the zero bytes of UTF-16. No header has any.
 _HEAD_BYTES = 200
@@ -102,7 +102,7 @@ def _narrow(data: bytes) -> bytes:
 
 
 def _shown(part: Message, failures: list[FileError]) -> _Shown:
-    """The texts of a part, in order. Why one cannot be read is added to `failures`.
+    """Return the texts of a part, in order, and add the reason for each unreadable one to `failures`.
 
     Of alternatives: the first plain text, else the last HTML, which is the best.
     """
@@ -207,7 +207,7 @@ def _text(part: Message) -> str:
 
 
 def _is_utf8(part: Message, payload: bytes, charset: str) -> bool:
-    """Whether an unencoded part is in UTF-8 whatever it says, as in a message that was saved anew."""
+    """Return whether an unencoded part is UTF-8 despite its declaration, as in a message that was saved again."""
     is_encoded = str(part.get("Content-Transfer-Encoding", "")).strip().lower() in _ENCODED
     if is_encoded or (payload.isascii() and not charset.startswith(("utf-16", "utf-32"))) or b"\0" in payload:
         return False

@@ -16,13 +16,13 @@ from worker.parse.mail import email
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.text.markdown_blocks import heading, joined, paragraph
 
-#: The line in front of a message: a sender and a date, with a time of day. A line of text that begins so is escaped.
+#: The line before a message: a sender and a date, with a time of day. A line of text with that beginning is escaped.
 _START = re.compile(rb"^From [^\r\n]{0,300}\d:\d\d[^\r\n]{0,100}\r?\n", re.MULTILINE)
 _ESCAPED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The messages as Markdown, in their order. Without a line that starts a message, the file is one."""
+    """Return the messages as Markdown, in their order. Without a line that starts a message, the file is one."""
     starts = list(_START.finditer(data))
     limits.check_pages(len(starts), "messages")
     begins = [start.end() for start in starts] or [0]
@@ -40,8 +40,8 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _sections(messages: list[bytes], limits: Limits, failures: list[FileError]) -> Iterator[str]:
-    """The messages that can be read. Why another cannot is added to `failures`."""
-    # the limit of pictures holds for the whole file
+    """Yield the readable messages, and add the reason for each of the others to `failures`."""
+    # the limit on pictures applies to the whole file
     limits = replace(limits, ocr_pictures=0)
     for data in messages:
         try:

@@ -1,4 +1,4 @@
-"""Mends e-mail messages whose parts no boundary divides."""
+"""Repairs e-mail messages whose parts have no boundary between them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _BOUNDARY = re.compile(
     r"^--(?P<boundary>[^\s-][^\r\n]{0,69}?|-{1,40}[^\s-][^\r\n]{0,69}?)[ \t]*\r?\n(?=[Cc]ontent-[\w-]{1,40}:)",
     re.MULTILINE,
 )
-#: Most parts that are divided: each is read again.
+#: Maximum number of parts that are divided, because each is read again.
 _MAX_DIVIDED = 20
 _PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|div|p|table|meta|style)\b", re.IGNORECASE)
 
 
 def mend(message: Message, policy: Policy) -> str:
-    """Divide parts whose boundary is missing. Returns what is missing in the message; "" if nothing is."""
+    """Divide parts whose boundary is missing. Returns a description of the damage; "" if there is none."""
     divided, is_cut = 0, False
     for part in message.walk():
         is_cut = is_cut or any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in part.defects)
@@ -47,7 +47,7 @@ def _mend_base64(part: Message, payload: object) -> bool:
 
 
 def _divided(part: Message, payload: str, policy: Policy) -> Message:
-    """The text of a part as parts, by the first line that looks like a boundary, else as one text."""
+    """Return the text of a part, divided at the first line that looks like a boundary, else as one text."""
     found = _BOUNDARY.search(payload)
     if found:
         quoted = found["boundary"].replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""Reads messages of Outlook (MS-OXMSG): a short head, the text, and the names of attachments."""
+"""Reads Outlook messages (MS-OXMSG): a short head, the text, and the names of attachments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from worker.parse.office import rtf
 from worker.parse.properties import properties_of
 from worker.parse.web import html
 
-#: Properties of a message, by the number that its streams are named by ([MS-OXPROPS]).
+#: Properties of a message, by the number in the names of its streams ([MS-OXPROPS]).
 _HEAD = {"Subject": "0037", "From": "0C1A", "To": "0E04", "Cc": "0E03"}
 _SENDER_ADDRESS = "5D01"
 _TEXT, _RICH_TEXT, _HTML = "1000", "1009", "1013"
@@ -29,7 +29,7 @@ _TEXT, _RICH_TEXT, _HTML = "1000", "1009", "1013"
 _COMPRESSED = struct.Struct("<II4sI")
 _MARK = b"LZFu"
 _DICTIONARY_BYTES = 4096
-#: Text that the dictionary begins with.
+#: Initial text of the dictionary.
 _DICTIONARY = (
     rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans "
     rb"SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0" + b"\r\n"
@@ -101,7 +101,7 @@ def _line(text: str) -> str:
 
 
 def _decompressed(data: bytes, limits: Limits) -> bytes:
-    """Rich text as it was before the message's program compressed it: references into the last 4,096 bytes."""
+    """Return decompressed rich text, whose compression uses references into the last 4,096 bytes."""
     _, size, mark, _ = _COMPRESSED.unpack_from(data)
     at = _COMPRESSED.size
     if mark != _MARK:

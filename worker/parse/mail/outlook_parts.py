@@ -1,4 +1,4 @@
-"""Finds the attachments of a message of Outlook (MS-OXMSG), and the streams of its properties."""
+"""Finds the attachments of an Outlook message (MS-OXMSG), and the streams of its properties."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 #: Kinds of values: text in UTF-16, text in the code page of the sender, bytes.
 WIDE, NARROW, BINARY = "001F", "001E", "0102"
-#: Numbers of properties of an attachment ([MS-OXPROPS]): its long name, its short name, what is shown; its bytes.
+#: Property numbers of an attachment ([MS-OXPROPS]): its long name, its short name, its displayed name; its bytes.
 FILE_NAMES = ("3707", "3704", "3001")
 DATA = "3701"
 _ATTACHMENT = "__attach_version1.0_"

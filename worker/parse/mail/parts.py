@@ -8,16 +8,16 @@ from email.message import Message
 from email.policy import Compat32
 from typing import Any
 
-#: Characters of a header that are read: some hundred recipients. The library takes the square of them.
+#: Characters of a header that are read: some hundred recipients. The library takes quadratic time.
 MAX_HEADER_CHARS = 8192
-#: Semicolons of a header of MIME that are read. The library takes the product of their number and the header's length.
+#: Semicolons of a MIME header that are read. The library's time is the product of their number and the header's length.
 MAX_SEMICOLONS = 64
-#: Levels of parts. What lies deeper is text: the library compares each line with the borders of all levels around it.
+#: Maximum levels of parts. Deeper parts are text: the library compares each line with the boundaries of all levels.
 MAX_LEVELS = 20
 
 
 class _Part(Message):
-    """A message or a part of one, which knows how deep it lies."""
+    """A message or a part of one, with its nesting depth."""
 
     _level = 0
 
@@ -32,7 +32,7 @@ class _Part(Message):
 
 
 class BoundedHeaders(Compat32):
-    """Cuts headers that no person wrote."""
+    """Truncates headers that no person wrote."""
 
     message_factory = _Part
 
@@ -54,7 +54,7 @@ def message_of(data: bytes, policy: BoundedHeaders = _BOUNDED) -> Message:
 
 
 def attached(part: Message) -> Iterator[Message]:
-    """The parts at and below `part` that are files of their own. Attached messages are not opened."""
+    """Yield the parts at and below `part` that are separate files. Attached messages are not opened."""
     if is_attached(part):
         yield part
     for each in inner_parts(part):
@@ -68,6 +68,6 @@ def inner_parts(part: Message) -> list[Message]:
 
 
 def is_attached(part: Message) -> bool:
-    """Whether a part is a file of its own. Never true for a part that only holds other parts."""
+    """Return whether a part is a separate file. Never true for a part that only contains other parts."""
     is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
     return is_file and part.get_content_maintype() != "multipart"

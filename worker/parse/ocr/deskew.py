@@ -1,4 +1,4 @@
-"""Measures how far lines of text are tilted: when level, rows of text and gaps differ the most."""
+"""Measures the tilt of text lines: when they are level, rows of text and gaps differ the most."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 _SAMPLE_SIDE_PIXELS = 500
 #: Degrees tried in either direction.
 _MAX_TILT_DEGREES = 20
-#: The least tilt that is corrected. Tesseract reads text with a smaller one as it is.
+#: Minimum tilt that is corrected. Tesseract can read text with a smaller one.
 _MIN_TILT_DEGREES = 2
 #: Factor by which turning must increase the line contrast. With a lower one, photos would be read twice.
 _MIN_CONTRAST_GAIN = 1.2
 
 
 def skew(grey: Any) -> float:
-    """Degrees, anticlockwise, to turn a greyscale picture by so that its lines are level; 0 if they are."""
+    """Return the degrees, anticlockwise, that make the lines of a greyscale picture level; 0 if they are."""
     from PIL import Image, ImageOps
 
     small = grey.copy()
@@ -39,7 +39,7 @@ def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
 
 
 def _line_contrast(grey: Any) -> float:
-    """How much neighbouring rows differ, or columns if the text runs vertically."""
+    """Return the contrast of neighbouring rows, or of columns if the text runs vertically."""
     from PIL import Image, ImageChops, ImageStat
 
     def differing(size: tuple[int, int], x: int, y: int) -> float:

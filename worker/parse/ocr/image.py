@@ -110,7 +110,7 @@ def _opaque(image: Any) -> Any:
 
 
 def recognise(image: Any, cpu_deadline: float, limits: Limits) -> str:
-    """The text that Tesseract reads in a picture, in any orientation. A tilted picture is read straightened as well.
+    """Return the text that Tesseract reads in a picture, in any orientation. A tilted one is also read straightened.
 
     Raises `FileError`: `too_large` if `cpu_seconds` reaches `cpu_deadline` first, `needs_ocr` if Tesseract lacks
     language data.

@@ -20,16 +20,16 @@ _MIN_SIDE_PIXELS = 40
 
 
 def with_pictures(document: Document, pictures: Iterable[bytes], limits: Limits) -> Document:
-    """The document and below it the text of its pictures, each once, up to `limits.ocr_pictures` of them.
+    """Return the document followed by the text of its pictures, each once, up to `limits.ocr_pictures`.
 
-    A picture that cannot be read is left out. If there are more, or they take longer than `limits.seconds`, a note says
-    how many were read.
+    An unreadable picture is left out. If there are more pictures, or they take longer than `limits.seconds`, a note
+    gives the number read.
     """
     if not limits.ocr_pictures or not unsupported.programs(("tesseract",)):
         return document
     cpu_deadline = cpu_seconds() + limits.seconds
     shown, read, left = list[str](), 0, 0
-    # slides without other text have that of their pictures already
+    # slides without other text already have their pictures' text
     known = " ".join(document.text.split())
     for picture in _large(pictures):
         if read == limits.ocr_pictures or cpu_seconds() >= cpu_deadline:

@@ -24,16 +24,16 @@ _MIN_COVERED_SHARE = 0.5
 _NUMBER = re.compile(r"\d+")
 #: Minimum segments of outlines on a page whose letters are outlines: a letter has ten or more, a ruled line has two.
 _MIN_SEGMENTS = 100
-#: Maximum share of characters of a text layer that are none. Fonts without a table of their characters give such.
+#: Maximum share of invalid characters in a text layer. Fonts without a character map produce them.
 _MAX_NON_TEXT_SHARE = 0.15
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x02, *b"\t\n\v\f\r"})
-#: The first bytes in UTF-8 of those that are not ASCII, and of other characters.
+#: The first bytes in UTF-8 of invalid non-ASCII characters, and of others.
 _NON_TEXT_LEADS = (0xC2, 0xEE, 0xEF)
 _NON_TEXT = re.compile("[\0-\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
 def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
-    """Whether only what a page shows holds its content. Invisible text means that it went through OCR already."""
+    """Return whether a page's content is only in its pictures. Invisible text means that it has been through OCR."""
     if is_illegible(text):
         return True
     if len(text) > _MAX_STAMP_CHARS:
@@ -52,7 +52,7 @@ def is_illegible(text: str) -> bool:
 
 
 def _non_text_count(text: str) -> int:
-    # of most texts bytes are counted, which is many times as fast as the pattern
+    # for most texts counting bytes is enough, and many times as fast as the pattern
     encoded = text.encode("utf-8", "surrogatepass")
     if text.isascii() or not any(lead in encoded for lead in _NON_TEXT_LEADS):
         return len(encoded) - len(encoded.translate(None, _CONTROLS))
@@ -69,7 +69,7 @@ def without_text(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
 
 
 def are_stamps(texts: Collection[str]) -> bool:
-    """Whether texts, one per page, are mere stamps: the same on all pages except for numbers."""
+    """Return whether texts, one per page, are mere stamps: equal on all pages except for numbers."""
     return len(texts) > 1 and all(texts) and len({_NUMBER.sub("", text) for text in texts}) == 1
 
 

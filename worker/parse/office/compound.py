@@ -13,12 +13,12 @@ _STREAM = "WordDocument"
 _SIGNS = rb"[\x01\x03-\x06\x08\x0e-\x12\x16-\x1d]"
 _TWO_BYTE_SIGNS = re.compile(_SIGNS + rb"\0")
 _ONE_BYTE_SIGNS = re.compile(_SIGNS)
-#: A character that catdoc skips. It replaces all of them but column breaks.
+#: A character that catdoc skips. It replaces all of these except column breaks.
 _SKIPPED = 0x02
 _COLUMN_BREAK = 0x0E
 #: Replaces a column break.
 _LINE_BREAK = 0x0B
-#: Where the stream's header holds the byte offsets of the text's start and end.
+#: Position of the byte offsets of the text's start and end in the stream's header.
 _TEXT = struct.Struct("<24xII")
 
 

@@ -49,7 +49,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _best(texts: Iterable[str | None]) -> str | None:
-    """The first text, unless it has signs that are not text and another one has fewer.
+    """Return the first text, unless it has invalid signs and another one has fewer.
 
     One converter may fail where the next succeeds.
     """
@@ -114,7 +114,7 @@ _FIELD = re.compile(
     r'HYPERLINK(?: +\\[a-z])* +"[^"\n]*"(?: +\\[a-z](?: +"[^"\n]*")?)* ?|(?:PAGE)?REF +_\w+(?: +\\[a-z*])* ?'
     r'|TOC(?: +\\[a-z](?: +"[^"\n]*")?)+ ?|(?:PAGE|NUMPAGES|SEQ +\w+)(?: +\\\* +\w+)+ ?'
 )
-#: Signs that no document shows: a converter writes them for what it does not understand.
+#: Signs that a converter writes for unknown content, and that no document shows.
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 #: Names of streams as the converters know them, in a directory whose entries give 64 bytes to a name.
 _STREAM_NAMES = [name.encode("utf-16-le").ljust(64, b"\0") for name in ("WordDocument", "0Table", "1Table")]

@@ -62,7 +62,7 @@ _COMMENT_REFERENCE = qn("w:commentReference")
 _ID = qn("w:id")
 #: Attributes that give a paragraph its number, "" for a bullet, and its level.
 _ITEM_NUMBER, _ITEM_LEVEL = "item-number", "item-level"
-#: A picture's description for those who do not see it.
+#: A picture's alternative text.
 _PICTURE = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}docPr"
 
 #: Elements that wrap blocks, rows and cells.
@@ -88,7 +88,7 @@ def _blocks(document: Any, styles: _Styles, limits: Limits) -> Iterator[str]:
         if annotations:
             yield from _annotations_of(block, annotations, limits)
     for (tag, _), element in annotations.items():
-        # in a note, or their place is lost
+        # in a note, because their place is lost
         if tag == _COMMENT_REFERENCE:
             yield comment(element.get(qn("w:author"), ""), _text(element))
     for note in chain.from_iterable(_parts(part, *_NOTES)):
@@ -138,7 +138,7 @@ def _annotations(part: Any) -> dict[tuple[str, str | None], Any]:
 
 
 def _annotations_of(block: Any, annotations: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
-    """What a block refers to, each once: a drawing with a fallback is referred to twice."""
+    """Yield the annotations of a block, each once: a drawing with a fallback is referenced twice."""
     for reference in block.iter(_COMMENT_REFERENCE, *drawing.REFERENCES):
         target = annotations.pop((reference.tag, reference.get(drawing.REFERENCES.get(reference.tag, _ID))), None)
         if reference.tag != _COMMENT_REFERENCE and target:
@@ -156,7 +156,7 @@ class _Styles:
         self._kinds: dict[str, tuple[str, int]] = {}
 
     def kind(self, style_id: str) -> tuple[str, int]:
-        """The kind of the paragraphs of a style, as `_kind` tells it."""
+        """Return the kind of a style's paragraphs, as `_kind` does."""
         if style_id not in self._kinds:
             self._kinds[style_id] = _kind(self.definitions.get(style_id))
         return self._kinds[style_id]
@@ -202,7 +202,7 @@ def _paragraph(element: Any, styles: _Styles) -> str:
     properties = next(element.iterchildren(_PROPERTIES), None)
     if properties is None:
         return paragraph(text)
-    # to find each by itself takes longer
+    # finding each separately takes longer
     style, outline, numbered = None, None, False
     for child in properties.iterchildren(_STYLE, _OUTLINE, _NUMBERED):
         tag = child.tag

@@ -34,7 +34,7 @@ _MAX_POINTS = 200
 #: Maximum levels of nested points in a diagram.
 _MAX_DEPTH = 50
 _CONTENT = (None, "node", "asst")
-#: What programs write as the description of a picture: the name of its file, or a remark behind their own guess.
+#: Descriptions of pictures that programs generate: the name of the file, or a remark after their own guess.
 _FILE_ENDS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".emf", ".wmf", ".svg")
 _MADE = re.compile(r"\s*(?:Description automatically generated|AI-generated content may be incorrect\.?).*$")
 #: Operators between the parts of a formula.
@@ -113,7 +113,7 @@ def diagram(part: bytes) -> Iterator[str]:
 
 
 def described(properties: Any) -> str:
-    """The description of a picture for those who do not see it; "" for one that a program made up of its name."""
+    """Return the alternative text of a picture; "" for one that a program generated from its name."""
     text = " ".join((properties.get("descr") or properties.get("title") or "").split())
     is_file = text.lower().endswith(_FILE_ENDS) and (" " not in text or "\\" in text or "/" in text)
     return "" if is_file else _MADE.sub("", text)

@@ -1,9 +1,4 @@
-"""Mends documents in ZIP containers of which some parts are damaged or missing, so that the others are read.
-
-What is left of each part is unpacked, its XML is recovered, and relations to missing parts are removed. The format's
-reader reads the mended copy. If it fails, it gets one with nothing but text; if that fails, the text of all parts is
-read without its structure.
-"""
+"""Repairs documents in ZIP containers with damaged or missing parts, so that the other parts are read."""
 
 from __future__ import annotations
 
@@ -29,12 +24,12 @@ from worker.parse.office.mended_relations import Contents
 from worker.parse.office.recovered_xml import plain_text, sound
 from worker.parse.text.markdown_blocks import joined, paragraph
 
-#: Most parts that a message names.
+#: Maximum number of parts that a message names.
 _MAX_NAMED = 5
 _XML = (".xml", ".rels", ".opf", ".ncx")
 _PAGES = (".xhtml", ".html", ".htm")
 _CONTAINER, _CONTENT, _MANIFEST = "META-INF/container.xml", "content.xml", "META-INF/manifest.xml"
-#: Parts with text, by the type of the document: those that are read in any case, and in the order of their kinds.
+#: Parts with text, by document type: parts that are always read, and parts in the order of their kinds.
 _WITH_TEXT = {
     "docx": re.compile(
         r"word/(?:(?:document|header|footer|charts/chart|diagrams/data)\d*|footnotes|endnotes|comments)\.xml"
@@ -49,31 +44,31 @@ _WITH_TEXT = {
     "epub": re.compile(r".*\.x?html?"),
 }
 _WITHOUT_TEXT = re.compile(r"(?!)")
-#: Parts that a reader cannot do without, besides those with text.
+#: Parts that a reader needs besides those with text.
 _NEEDED = re.compile(
     r"\[Content_Types\]\.xml|.*\.rels|ppt/presentation\.xml|xl/workbook\.xml|xl/worksheets/[^/]+\.xml|mimetype"
     r"|META-INF/container\.xml|.*\.opf"
 )
-#: Names what a container lacks that is cut.
+#: The name for the missing end of a truncated container.
 _END = "the end of the file"
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 _DIGITS = re.compile(r"(\d+)")
-#: What the list of a book's chapters has.
+#: Text that a book's list of chapters contains.
 _ITEM = re.compile(rb"<(?:\w+:)?itemref[\s/>]")
 _HREF = re.compile(r"""(?:href|full-path)\s*=\s*["']([^"']{1,500})["']""")
 
 #: Types of packages whose parts have relations.
 _OFFICE_XML = {"docx", "pptx", "xlsx", "xls"}
-#: Endings of files that say what else is in a container.
+#: Extensions of files that list a container's contents.
 LISTS = (".rels", _MANIFEST, ".opf")
-#: What a list of files may name and a document does not need.
+#: Files that a list may name and a document does not need.
 _UNNEEDED = ("Configurations2", "Thumbnails")
 
 Reader = Callable[[bytes, Limits], Document]
 
 
 def unpack(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
-    """What is left of each member, and the names of those that are damaged. Raises `FileError` and `TooMuchError`."""
+    """Return the readable content of each member, and the damaged names. Raises `FileError` and `TooMuchError`."""
     archive, is_cut = zip_members.open_zip(data, max_bytes)
     contents, lost = Contents(), [_END] if is_cut else []
     with archive:
@@ -95,7 +90,7 @@ def unpack(data: bytes, max_bytes: int) -> tuple[Contents, list[str]]:
 def read_mended(
     contents: Contents, lost: list[str], format_: Format, reader: Reader, limits: Limits, failure: Exception
 ) -> Document:
-    """The document of what is left. If that has no text, raises `failure`. A note names what is missing."""
+    """Return the document of the readable parts, with a note of missing ones. Raises `failure` if it has no text."""
     lost = [*lost, *_recover(contents), *_complete(contents, format_)]
     for attempt in (contents, _with_text_alone(contents, format_)):
         try:
@@ -117,7 +112,7 @@ def read_mended(
 
 
 def noted(document: Document, lost: Iterable[str]) -> Document:
-    """The document with a note that names the parts that are missing, if there are any."""
+    """Return the document with a note that names the missing parts, if there are any."""
     names = list(dict.fromkeys(lost))
     if not names:
         return document
@@ -129,7 +124,7 @@ def noted(document: Document, lost: Iterable[str]) -> Document:
 
 
 def check_relations(files: Contents, names: Collection[str], format_: Format) -> list[str]:
-    """What relations lead to that is missing. `files` are the `LISTS` of the package.
+    """Return the missing targets of relations. `files` are the `LISTS` of the package.
 
     Raises `ValueError` if parts with text are lost because the relations to them are missing.
     """
@@ -145,14 +140,14 @@ def check_relations(files: Contents, names: Collection[str], format_: Format) ->
 
 
 def _unreached(files: Contents, names: Collection[str], format_: Format) -> list[str]:
-    """The parts with text that no relation leads to."""
+    """Return the parts with text that no relation refers to."""
     with_text = _WITH_TEXT.get(format_.type, _WITHOUT_TEXT)
     reached = mended_relations.reached(files, set(names))
     return sorted((name for name in names if with_text.fullmatch(name) and name not in reached), key=_natural)
 
 
 def missing_files(files: Contents, names: Collection[str]) -> Iterator[str]:
-    """What the list of the files of an OpenDocument or of a book names and the container lacks."""
+    """Yield the files that the manifest of an OpenDocument or a book lists and the container lacks."""
     known = set(names)
     for path, content in files.items():
         if path == _MANIFEST:
@@ -178,7 +173,7 @@ def _unlisted(manifest: bytes, folder: str, names: Collection[str]) -> Iterator[
 
 
 def _recover(contents: Contents) -> list[str]:
-    """Replace XML that is damaged by what can be read of it. Returns the names of the damaged parts."""
+    """Replace damaged XML by its readable part. Returns the names of the damaged parts."""
     lost = list[str]()
     for name, content in list(contents.items()):
         if not name.lower().endswith(_XML):
@@ -194,7 +189,7 @@ def _recover(contents: Contents) -> list[str]:
 
 
 def _complete(contents: Contents, format_: Format) -> list[str]:
-    """Add the parts by which others are found, if they are missing. Returns the names of missing parts."""
+    """Add missing parts that list other parts. Returns the names of missing parts."""
     if format_.type in _OFFICE_XML:
         contents.update({name: with_sound_cells(part) for name, part in contents.items() if _SHEET.fullmatch(name)})
         return mended_relations.mend(contents, format_)
@@ -228,7 +223,7 @@ def _package(pages: list[str], folder: str) -> bytes:
 
 
 def _with_text_alone(contents: Contents, format_: Format) -> Contents:
-    """The parts that a reader needs and those with text, without styles, settings and the like."""
+    """Return the parts that a reader needs and those with text, without styles, settings and the like."""
     with_text = _WITH_TEXT.get(format_.type, _NEEDED)
     kept = {name: part for name, part in contents.items() if _NEEDED.fullmatch(name) or with_text.fullmatch(name)}
     _complete(kept, format_)
@@ -245,7 +240,7 @@ def _packed(contents: Contents) -> bytes:
 
 
 def _with_rest(document: Document, contents: Contents, format_: Format, lost: list[str], limits: Limits) -> Document:
-    """The document, with the text of parts that no relation leads to any more behind its own."""
+    """Return the document, followed by the text of parts that no relation refers to any more."""
     files = {name: content for name, content in contents.items() if name.endswith(".rels")}
     unreached = _unreached(files, contents, format_) if format_.type in _OFFICE_XML else []
     rest = (plain_text(contents[name]) for name in unreached)

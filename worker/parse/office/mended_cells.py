@@ -1,7 +1,4 @@
-"""Mends cells of sheets whose place, style or value is none, so that they and all others are read.
-
-A sheet that still cannot be read has its cells alone, without links, merged cells, rules and the like.
-"""
+"""Repairs sheet cells with an invalid place, style or value, so that all cells are read."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ import re
 
 from lxml import etree
 
-#: What attributes of rows and cells must be like.
+#: Patterns of valid attributes of rows and cells.
 _ROW = re.compile(r"[1-9]\d{0,6}")
 _CELL = re.compile(r"[A-Za-z]{1,3}[1-9]\d{0,6}")
 _STYLE = re.compile(r"\d{1,5}")
-#: What values must be like, by the types of cells.
+#: Patterns of valid values, by cell type.
 _VALUES = {
     "n": re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,4})?"),
     "s": re.compile(r"\d{1,9}"),
@@ -22,14 +19,14 @@ _VALUES = {
 }
 #: The type of a cell whose value is text.
 _TEXT = "str"
-#: Elements of a sheet with text, or that lead to parts with some.
+#: Elements of a sheet with text, or with references to parts with text.
 _WITH_TEXT = {"sheetData", "headerFooter", "drawing", "legacyDrawing"}
 
 
 def with_sound_cells(content: bytes, *, alone: bool = False) -> bytes:
-    """A sheet without places and styles that are none; values that have not the type of their cell are texts.
+    """Remove invalid places and styles from a sheet, and turn values of the wrong type into texts.
 
-    With `alone`, nothing but what has text is kept.
+    With `alone`, only elements with text are kept.
     """
     try:
         root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
@@ -49,7 +46,7 @@ def with_sound_cells(content: bytes, *, alone: bool = False) -> bytes:
 
 
 def _drop(element: etree._Element, name: str, sound: re.Pattern[str]) -> bool:
-    """Remove an attribute that is not as it must be. Returns whether it was there."""
+    """Remove an invalid attribute. Returns whether it was there."""
     value = element.get(name)
     if value is None or sound.fullmatch(value):
         return False
@@ -58,7 +55,7 @@ def _drop(element: etree._Element, name: str, sound: re.Pattern[str]) -> bool:
 
 
 def _make_text(cell: etree._Element) -> bool:
-    """Make a cell one with a text if its value has not its type. Returns whether it was not."""
+    """Turn a cell with a value of the wrong type into a text. Returns whether it did."""
     type_ = cell.get("t", "n")
     value = cell.findtext("{*}v")
     if not value or type_ not in _VALUES or _VALUES[type_].fullmatch(value.strip()):

@@ -1,7 +1,4 @@
-"""Mends the relations between the parts of Office Open XML packages, and the table of their types.
-
-Libraries follow every relation, and fail if one leads nowhere or to a part of another type.
-"""
+"""Repairs the relations between the parts of Office Open XML packages, and the table of their types."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _REFERENCE = re.compile(r"<(?:\w+:)?(?:sldId|sheet)\b([^<>]*)>")
 #: Parts that have relations in most documents.
 _WITH_RELATIONS = re.compile(r"ppt/slides/slide\d+\.xml|xl/(?:worksheets/sheet|drawings/drawing)\d+\.xml")
 _NUMBER = re.compile(r"\d+")
-#: Endings of files that are no XML, and their types.
+#: Extensions of files that are not XML, and their types.
 _DEFAULTS = {
     "rels": f"{_PACKAGE_TYPES}.relationships+xml",
     "xml": "application/xml",
@@ -47,10 +44,10 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """What the packages of a program have in common: the types of parts, the main part, and names of its parts.
+    """The common structure of a program's packages: the types of parts, the main part, and names of its parts.
 
-    `parts` says the kind of a part by the beginning of its name. `numbered` is the kind of those that the main part
-    refers to in their order. `empty` is a main part without any, with a place for references.
+    `parts` maps the beginning of a part's name to its kind. `numbered` is the kind of parts that the main part refers
+    to in their order. `empty` is a main part without any, with a place for references.
     """
 
     types: str
@@ -126,7 +123,7 @@ _EXTERNAL = ' TargetMode="External"'
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of a part, as its file of relations has it."""
+    """A relation of a part, as in its file of relations."""
 
     id: str
     type: str
@@ -140,7 +137,7 @@ class Relation:
 
 
 def relations(content: bytes) -> Iterator[Relation]:
-    """The relations in a file, whatever state it is in."""
+    """Yield the relations in a file, however damaged it is."""
     for found in _RELATION.finditer(content.decode("utf-8", "replace")):
         stated = _attributes(found[1])
         is_external = stated.get("TargetMode") == "External"
@@ -148,14 +145,14 @@ def relations(content: bytes) -> Iterator[Relation]:
 
 
 def target_of(relations_path: str, target: str) -> str:
-    """The part that a relation leads to; "" if it leads to no part."""
+    """Return the part that a relation refers to; "" if it refers to no part."""
     path, _, _ = target.partition("#")
     folder = posixpath.dirname(posixpath.dirname(relations_path))
     return posixpath.normpath(posixpath.join("/", folder, path.replace("\\", "/"))).lstrip("/") if path else ""
 
 
 def missing(contents: Container[str], files: Iterable[tuple[str, bytes]]) -> Iterator[str]:
-    """What relations lead to that is missing, by its path if it has one."""
+    """Yield the missing targets of relations, by path if they have one."""
     for path, content in files:
         if _are_all_there(contents, path, content):
             continue
@@ -166,7 +163,7 @@ def missing(contents: Container[str], files: Iterable[tuple[str, bytes]]) -> Ite
 
 
 def _are_all_there(names: Container[str], path: str, content: bytes) -> bool:
-    """Whether all targets are parts, as nearly all are. To read whole relations takes ten times as long."""
+    """Return whether all targets are parts, as nearly always. Parsing whole relations takes ten times as long."""
     folder = posixpath.dirname(posixpath.dirname(path))
     here, above = f"{folder}/" if folder else "", f"{posixpath.dirname(folder)}/" if "/" in folder else ""
     for target in _TARGET.findall(content.decode("utf-8", "replace")):
@@ -177,7 +174,7 @@ def _are_all_there(names: Container[str], path: str, content: bytes) -> bool:
 
 
 def reached(files: dict[str, bytes], names: Container[str]) -> set[str]:
-    """The parts that relations lead to, from the package on. `files` are those of relations, by their paths."""
+    """Return the parts reachable by relations from the package. `files` are the files of relations, by path."""
     found, pending = set[str](), [""]
     while pending:
         part = pending.pop()
@@ -191,18 +188,18 @@ def reached(files: dict[str, bytes], names: Container[str]) -> set[str]:
 
 
 def relations_path(part: str) -> str:
-    """The path of the file with the relations of a part; those of the package for ""."""
+    """Return the path of a part's file of relations; for "", the package's."""
     folder, _, name = part.rpartition("/")
     return f"{folder}/_rels/{name}.rels".lstrip("/")
 
 
 def unrelated(files: dict[str, bytes], names: Collection[str]) -> list[str]:
-    """The parts without relations that may have lost them: slides, sheets and drawings."""
+    """Return the parts without relations that may have lost them: slides, sheets and drawings."""
     return [name for name in names if _WITH_RELATIONS.fullmatch(name) and relations_path(name) not in files]
 
 
 def check(files: dict[str, bytes], names: Collection[str]) -> None:
-    """Raise `ValueError` if the package does not lead to its main part, or that to no other one."""
+    """Raise `ValueError` if the package has no relation to its main part, or the main part none to another part."""
     main = next(_main_of(files.get(_ROOT, b""), names), None)
     if main is None:
         raise ValueError("no relation leads to the main part")
@@ -212,7 +209,7 @@ def check(files: dict[str, bytes], names: Collection[str]) -> None:
 
 
 def mend(contents: Contents, format_: Format) -> list[str]:
-    """Mend the relations and the types of a package. Returns what is missing in it."""
+    """Repair the relations and the types of a package. Returns the missing parts."""
     family = FAMILIES.get(format_.type)
     lost = [name for name in (_TYPES, _ROOT) if name not in contents]
     by_lower = {name.lower(): name for name in contents}
@@ -253,7 +250,7 @@ def _drop_references(contents: Contents, family: _Family) -> None:
 
 
 def _complete(contents: Contents, family: _Family) -> list[str]:
-    """Add the main part and the relations to and from it if they are missing. Returns what was missing."""
+    """Add the main part and the relations to and from it if they are missing. Returns the missing parts."""
     lost = list[str]()
     main = next(_main_of(contents.get(_ROOT, b""), contents), family.main)
     parts = _parts(contents, family)

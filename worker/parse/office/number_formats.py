@@ -82,7 +82,7 @@ _ZERO = re.compile(r"\b0(?=\d)")
 #: What Excel shows for the formats that follow the system's language, in English.
 _OF_SYSTEM = {"mm-dd-yy": "m/d/yyyy", "m/d/yy h:mm": "m/d/yyyy h:mm"}
 _NOON = 12
-#: Numbers that a section is for.
+#: Numbers to which a section applies.
 _CONDITION = re.compile(r"(?P<sign><=|>=|<|>|=)(?P<bound>-?\d{1,15}(?:\.\d{1,15})?)")
 #: A number with a fraction of any denominator, or of a given one, and the digits of the largest denominator.
 _FRACTION = re.compile(
@@ -119,20 +119,20 @@ class _Section:
 
 
 def as_shown(stored: str, value: object, code: str) -> str:
-    """A cell's text: as shown, with the value as stored in brackets if that differs."""
+    """Return a cell's text: as shown, with the stored value in brackets if it differs."""
     shown = _shown(value, code)
     return stored if shown is None else both(stored, shown)
 
 
 def both(stored: str, shown: str) -> str:
-    """The shown text, with the stored one behind it unless it contains that."""
+    """Return the shown text, followed by the stored one unless it contains that."""
     if not stored or stored in shown.split():
         return shown
     return stored if _ZERO.sub("", stored) == _ZERO.sub("", shown) else f"{shown} ({stored})"
 
 
 def _shown(value: object, code: str) -> str | None:
-    """What is shown; None if the format adds nothing but digits, or is not understood."""
+    """Return the formatted value; None if the format adds only digits, or is not understood."""
     if fraction := _FRACTION.fullmatch(code.partition(";")[0].strip()):
         return _mixed(value, fraction) if isinstance(value, int | float) and abs(value) < _MAX_NUMBER else None
     sections = _sections(code)
@@ -270,7 +270,7 @@ def _in_words(value: float, section: _Section, *, is_signed: bool) -> str | None
 
 
 def _scientific(value: float, section: _Section, at: int) -> str | None:
-    """A number with a power of ten: `1.23E+04`. The digits before the point say of which multiple the power is."""
+    """Return a number with a power of ten: `1.23E+04`. The digits before the point set the multiple of the power."""
     kinds = [part.kind for part in section.parts]
     if kinds[:at] not in (["digits"], ["digits", "point", "digits"]) or kinds[at + 1 :] != ["digits"]:
         return None
@@ -287,7 +287,7 @@ def _scientific(value: float, section: _Section, at: int) -> str | None:
 
 
 def _masked(value: float, section: _Section, first: int, last: int) -> str | None:
-    """A number with signs between its digits, as of phones: `(000) 000-0000`. None if it has a point or shares."""
+    """Return a number with signs between its digits, such as a phone's: `(000) 000-0000`. None with a point or `%`."""
     if any(part.kind not in ("digits", "text") for part in section.parts) or section.percents or section.is_grouped:
         return None
     digits = f"{Decimal(repr(value)).quantize(Decimal(1), ROUND_HALF_UP):f}".lstrip("0")
@@ -345,7 +345,7 @@ def _moment(value: Moment, section: _Section) -> str | None:
 
 
 def _part(value: Moment, letters: str, is_minute: bool, half: bool, language: str) -> str | None:
-    """A part of a date or time as its letters ask for it; None if the value has none."""
+    """Return a part of a date or time in the form of its letters; None if the value has none."""
     day = value if isinstance(value, date) else None
     clock = _clock(value)
     kind, length = letters[0], len(letters)

@@ -18,7 +18,7 @@ _MAX_LEVELS = 9
 #: The place of a level's number in the text of a number.
 _PLACE = re.compile(r"%([1-9])")
 _MAX_STYLES = 20
-#: The list and the level in it that properties state, each None if they do not.
+#: The list, and the level in it, from properties; each None if they do not state it.
 _Stated = tuple[str | None, int | None]
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
@@ -62,13 +62,13 @@ class ParagraphNumbers:
         self._instances = {e.get(_LIST_ID): e for e in root.iterchildren(qn("w:num"))}
         self._lists: dict[str, _List] = {}
         self._restarted: set[str] = set()
-        # most documents have no such text, and to look at the ancestors of each paragraph takes longer
+        # most documents have no such text, and checking the ancestors of each paragraph takes longer
         self._are_all_counted = next(body.iter(*_NOT_COUNTED), None) is None
 
     def of(self, properties: Any) -> tuple[int, str] | None:
-        """The level and the number of the next paragraph with properties ("" for a bullet); None if it is not an item.
+        """Return the level and number of the next paragraph with properties ("" for a bullet); None if not an item.
 
-        Each item counts, so each paragraph must be asked for once. Without properties it is not an item.
+        Each item counts, so call this once for each paragraph. Without properties it is not an item.
         """
         name, level = self._place(properties)
         instance = self._instances.get(name or "")
@@ -91,7 +91,7 @@ class ParagraphNumbers:
         return name, min(level or 0, _MAX_LEVELS - 1)
 
     def _place_of_style(self, style_id: str) -> _Stated:
-        """What a style or the nearest of its parents states of each."""
+        """Return the list and the level of a style, each from the nearest parent that states it."""
         if style_id not in self._places:
             stated = list(map(_stated, self._properties_of_styles(style_id)))
             name = next((name for name, _ in stated if name), None)
@@ -122,7 +122,7 @@ class ParagraphNumbers:
         return self._abstract.get(_value(instance, _ABSTRACT_ID) or "", element) if instance is not None else element
 
     def _overrides(self, name: str, instance: Any) -> dict[int, int]:
-        """Numbers at which an instance of a list starts its levels anew, once."""
+        """Return the numbers at which an instance of a list restarts its levels, once."""
         if name in self._restarted:
             return {}
         self._restarted.add(name)
@@ -190,7 +190,7 @@ _FORMS: dict[str, Callable[[int], str]] = {
 
 
 def _stated(properties: Any) -> _Stated:
-    """What the properties of a paragraph or style state themselves."""
+    """Return the list and the level that the properties themselves state."""
     numbered = next(properties.iterchildren(_NUMBERED), None)
     return (None, None) if numbered is None else (_value(numbered, _LIST_ID), _number(_value(numbered, _LEVEL)))
 

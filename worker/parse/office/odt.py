@@ -59,7 +59,7 @@ _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls",
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
 #: The title and the description of a picture.
 _MARKS |= dict.fromkeys((f"{_SVG}title", f"{_SVG}desc"), " ")
-#: What is written around ruby text, and around the readings in it.
+#: Marks around ruby text, and around the readings in it.
 _AROUND = {f"{_TEXT}ruby": (ruby.BEGIN, ruby.END), f"{_TEXT}ruby-text": (ruby.READING, ruby.READ)}
 _H = f"{_TEXT}h"
 _P = f"{_TEXT}p"
@@ -78,7 +78,7 @@ _ROW = f"{_TABLE}table-row"
 _CELL = f"{_TABLE}table-cell"
 _COVERED = f"{_TABLE}covered-table-cell"
 _VALUE_TYPE = f"{_OFFICE}value-type"
-#: What holds the value of a cell, by its type.
+#: Attributes with the value of a cell, by its type.
 _STORED = {**dict.fromkeys(("float", "percentage", "currency"), f"{_OFFICE}value"), "date": f"{_OFFICE}date-value"}
 #: A number that is shown as it is, or rounded.
 _PLAIN = re.compile(r"-?\d+(?:[.,]\d+)?")
@@ -105,7 +105,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def read_flat(data: bytes, limits: Limits) -> Document:
-    """The document in one XML text, which holds what are members otherwise."""
+    """Return the document of a single XML text, which includes the members of a package."""
     try:
         root = fromstring(data)
     except ParseError as error:

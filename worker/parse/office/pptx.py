@@ -44,7 +44,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Iterator[str]:
-    """The text of each slide; of one that has only pictures, their text. If there is none, raises why."""
+    """Return the text of each slide; for one with only pictures, their text. If there is none, raises the reason."""
     cpu_deadline = cpu_seconds() + limits.seconds
     has_text, hindrances = False, list[FileError]()
     for number, slide in enumerate(slides, 1):
@@ -61,7 +61,7 @@ def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Ite
 def _read_pictures(
     shapes: Iterable[Any], cpu_deadline: float, limits: Limits, hindrances: list[FileError]
 ) -> Iterator[str]:
-    """The text that Tesseract finds in pictures. Why one has none is added to `hindrances`."""
+    """Return the text that Tesseract finds in pictures, and add the reasons for failures to `hindrances`."""
     for shape in islice(shapes, _MAX_PICTURES):
         if hasattr(shape, "shapes"):
             yield from _read_pictures(shape.shapes, cpu_deadline, limits, hindrances)

@@ -1,4 +1,4 @@
-"""Finds the text in a damaged compound file, which no reader opens: documents, sheets and messages of old programs."""
+"""Finds the text in a damaged compound file that no reader opens: documents, sheets and messages of old programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.errors import FileError
 from schemas.reason import Reason
 from worker.parse.limits import Limits
 
-#: The library refuses a file whose last sector is cut, although it needs few of them.
+#: The library refuses a file with a truncated last sector, although it needs few of the sectors.
 _SECTOR_BYTES = 4096
 #: Text in one byte or in two a character. Names of fonts and styles, and numbers, are shorter.
 _MIN_CHARACTERS = 40
@@ -27,7 +27,7 @@ _NOTE = "The file is damaged, and only the text that was found in it is indexed;
 
 
 def read_damaged(read: Callable[[bytes], Document], data: bytes, type_: str, limits: Limits) -> Document | None:
-    """What can still be read of a file that its reader has refused, or None if it is no compound file or has no text.
+    """Recover the text of a file that its reader refused; None if it is not a compound file or has no text.
 
     Raises `FileError`: `too_large`.
     """

@@ -1,4 +1,4 @@
-"""Recovers XML that is damaged: cut, with invalid characters, or with tags that do not match."""
+"""Recovers damaged XML: truncated, with invalid characters, or with tags that do not match."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from html.entities import html5
 
 from lxml import etree
 
-#: A document type without declarations of its own, and what declares entities, which might expand without end.
+#: A document type without declarations of its own, and entity declarations, which might expand without end.
 _DOCUMENT_TYPE = re.compile(rb"<!DOCTYPE[^\[<>]{0,1000}>")
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
-#: How XML in UTF-16 begins, with a byte order mark and without one.
+#: The beginning of XML in UTF-16, with a byte order mark and without one.
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UNMARKED = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 _HEAD = re.compile(r"<\?xml[^<>]*\?>")
-#: Characters that XML cannot have, also as references.
+#: Characters that XML does not allow, also as references.
 _INVALID = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
     "|&#(?:0{0,6}(?:[0-8]|1[124-9]|2[0-9]|3[01])|[xX]0{0,6}(?:[0-8bcefBCEF]|1[0-9a-fA-F]));"
 )
-#: An ampersand, with what makes it a reference, and a sign that begins no tag.
+#: An ampersand, with the rest of a reference, and a sign that begins no tag.
 _AMPERSAND = re.compile(r"&(?:(\w{1,31};)|(?!#(?:\d{1,7}|[xX][0-9a-fA-F]{1,6});))")
 _NO_TAG = re.compile(r"<(?![\w/!?:])")
 _OF_XML = {"amp;", "lt;", "gt;", "quot;", "apos;"}
@@ -29,9 +29,9 @@ _ROOT = re.compile(r"<([\w:.-]{1,100})[\s>]")
 
 #: Elements of Office Open XML with text, and those that end a line.
 _TEXT = re.compile(r"<(?:\w+:)?[tv](?:\s[^<>]*)?>([^<]*)|</(?:\w+:)?(p|si|is|v|tr|row|comment)>")
-#: The number of a text that stands elsewhere, as the value of a cell.
+#: The number of a text that is stored elsewhere, as the value of a cell.
 _SHARED = re.compile(r"(<(?:\w+:)?c\s(?:[^<>]*\s)?t=[\"']s[\"'][^<>]*>)\s*<(?:\w+:)?v>\d*<")
-#: A prefix of an element or an attribute, and what declares one.
+#: A prefix of an element or an attribute, and a declaration of one.
 _PREFIX = re.compile(r"(?<=[</\s])([A-Za-z_][\w.-]{0,60}):(?=[A-Za-z_][\w.-]{0,60}[\s/>=])")
 _DECLARED = re.compile(r"xmlns:([\w.-]{1,60})\s*=")
 _TAG = re.compile(r"<[^<>]*>")
@@ -40,7 +40,7 @@ _END_OF_LINE = re.compile(r"</text:(?:p|h)>|<text:line-break/>")
 
 
 def sound(content: bytes) -> bytes | None:
-    """The XML itself if it is well-formed, else what can be read of it; None if that is nothing."""
+    """Return the XML itself if it is well-formed, else its readable part; None if there is none."""
     if content[:2] in _WIDE_MARKS or b"\0" in content[:4]:
         content = _cleaned(content).encode()
     content = _DOCUMENT_TYPE.sub(b"", content, count=1)
@@ -50,7 +50,7 @@ def sound(content: bytes) -> bytes | None:
         return content
     text = _cleaned(content)
     if root_tag := _ROOT.search(text):
-        # an end of the whole in the middle of it would hide the rest
+        # a closing root tag in the middle would hide the rest
         text = text.replace(f"</{root_tag[1]}>", "")
     text = _without_unbound(text)
     root = _parse(text.encode(), recover=True)
@@ -77,7 +77,7 @@ def _cleaned(content: bytes) -> str:
 
 
 def _without_unbound(text: str) -> str:
-    """The text without prefixes that nothing declares."""
+    """Return the text without undeclared prefixes."""
     declared = {"xml", "xmlns", *_DECLARED.findall(text)}
     return _TAG.sub(lambda tag: _PREFIX.sub(lambda found: found[0] if found[1] in declared else "", tag[0]), text)
 
@@ -86,12 +86,12 @@ def _reference(found: re.Match[str]) -> str:
     name = found[1]
     if name in _OF_XML:
         return found[0]
-    # a sign of XML itself must not become markup
+    # a sign of XML in the text must not become markup
     return html5.get(name, f"&amp;{name}") if name else "&amp;"
 
 
 def plain_text(content: bytes, *, is_open_document: bool = False) -> str:
-    """The text of a part, line by line, whatever its markup is."""
+    """Return the text of a part, line by line, regardless of its markup."""
     text = _cleaned(content)
     if is_open_document:
         lines = unescape(_TAG.sub("", _END_OF_LINE.sub("\n", text))).split("\n")

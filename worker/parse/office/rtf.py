@@ -16,7 +16,7 @@ from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
 from worker.parse.text.markdown_blocks import edges, heading, paragraph
 
-#: Properties by the control words that state them. A value with escapes is left out.
+#: Properties by their control words. A value with escapes is left out.
 _INFORMATION = {"title": "title", "author": "author", "subject": "description", "keywords": "keywords"}
 _INFO = re.compile(rf"\{{\\({'|'.join(_INFORMATION)})\s+([^{{}}\\]{{1,1000}})\}}")
 _CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")

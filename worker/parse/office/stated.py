@@ -1,4 +1,4 @@
-"""Reads the properties that office documents state: in a member of their container, or in a stream of an old one."""
+"""Reads the properties in office documents: from a member of a container, or from a stream of an old document."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def core(data: bytes) -> DocumentProperties:
 
 
 def core_of(archive: ZipFile) -> DocumentProperties:
-    """The core properties of an open container. To open it again takes a tenth of the time of a small document."""
+    """Return the core properties of an open container. Opening it again takes a tenth of a small document's time."""
     with suppress(ParseError, DefusedXmlException):
         for _, kind, name in related(archive, ""):
             if kind == "core-properties":
@@ -35,7 +35,7 @@ def core_of(archive: ZipFile) -> DocumentProperties:
 
 
 def summary(data: bytes) -> DocumentProperties:
-    """The summary information of a compound file. A damaged one states nothing."""
+    """Return the summary information of a compound file; empty if it is damaged."""
     try:
         with olefile.OleFileIO(BytesIO(data)) as file:
             stated = file.get_metadata()

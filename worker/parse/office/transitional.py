@@ -1,8 +1,4 @@
-"""Turns the variants of Office Open XML into the one that the libraries read.
-
-Templates, slide shows, add-ins and files with macros differ in one content type. The Strict variant (ECMA-376, part 1,
-annex A) differs in its namespaces.
-"""
+"""Converts the variants of Office Open XML to the one that the libraries read."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
 
 def transitional(data: bytes, limits: Limits) -> tuple[bytes, DocumentProperties]:
-    """The container in the variant that the libraries read, and its core properties. Most are in it already.
+    """Return the container in the variant that the libraries read, as most already are, and its core properties.
 
     Raises `FileError` as `zip_container.open_container` does.
     """

@@ -83,7 +83,7 @@ def _check_area(cells: Iterable[tuple[int, int]], limits: Limits) -> None:
 
 
 def _check_chains(file: olefile.OleFileIO) -> None:
-    """Refuse a file whose sectors lead back to themselves: the library follows them until memory is full."""
+    """Refuse a file whose sectors form a loop: the library follows them until memory is full."""
     file.loadminifat()
     for table in (file.fat, file.minifat):
         if _has_loop(table or ()):
@@ -91,7 +91,7 @@ def _check_chains(file: olefile.OleFileIO) -> None:
 
 
 def _has_loop(successors: Sequence[int]) -> bool:
-    """Whether following the entries of a table from some entry comes back to it. Ends of chains are not entries."""
+    """Return whether the entries of a table contain a loop. Ends of chains are not entries."""
     seen_from: dict[int, int] = {}
     for start in range(len(successors)):
         at = start
@@ -139,7 +139,7 @@ def _sheets(
     limits: Limits,
     lost: list[str],
 ) -> Iterator[str]:
-    """The sheets that can be read. The names of others are added to `lost`; if there are no more, raises why."""
+    """Return the readable sheets, and add the names of others to `lost`; if there are none, raises the reason."""
     has_text, failure = False, None
     by_name = formats if isinstance(formats, dict) else dict(zip(book.sheet_names, formats, strict=False))
     for name in book.sheet_names:

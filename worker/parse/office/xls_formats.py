@@ -26,7 +26,7 @@ _SEVERAL, _SEVERAL_BYTES = 0xBD, 6
 _BINARY_SHEET, _BINARY_FORMAT, _BINARY_LOOKS, _BINARY_LOOKS_END, _BINARY_LOOK = 156, 44, 617, 618, 47
 #: The head of a row, and cells with a number, or a formula that gives one.
 _BINARY_ROW, _BINARY_NUMBERS = 0, {2, 5, 9}
-#: Formats without meaning for what is shown.
+#: Formats that do not affect the displayed value.
 _GENERAL, _TEXT = 0, 49
 
 

@@ -58,7 +58,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 class _Strings(dict[int, str]):
-    """The texts of a workbook by their numbers. One that is missing leaves its cells empty."""
+    """The texts of a workbook by their numbers. A missing one leaves its cells empty."""
 
     def __missing__(self, number: int) -> str:
         return ""

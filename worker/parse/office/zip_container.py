@@ -29,14 +29,14 @@ _MAX_RATIO = 200
 _CHUNK_BYTES = 1 << 16
 #: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
-#: Endings of pictures, and pictures of the document itself.
+#: Extensions of pictures, and of pictures of the document itself.
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
 _PREVIEWS = {"docProps/thumbnail.jpeg", "Thumbnails/thumbnail.png"}
 #: Members of each OpenDocument, and those of which each document of Office Open XML has at least one.
 _OPEN_DOCUMENT = {"content.xml", "META-INF/manifest.xml"}
 _OFFICE_XML = {"[Content_Types].xml", "_rels/.rels"}
 _OFFICE_PART = re.compile(r"ppt/slides/slide\d+\.xml|xl/worksheets/sheet\d+\.xml")
-#: Formats by the first folder of the member that they always have, and by the start of the type that they state.
+#: Formats by the first folder of the member that they always have, and by the start of their stated type.
 _BY_FOLDER = {format_.member.split("/")[0] + "/": format_ for format_ in FORMATS if format_.member}
 _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMATS if format_.package_type}
 
@@ -63,7 +63,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
-    """The document of the parts that can be read. Raises `failure` if they have no text."""
+    """Return the document of the readable parts. Raises `failure` if they have no text."""
     max_bytes, excess = _budget(data, limits)
     try:
         contents, lost = mended.unpack(data, max_bytes)
@@ -81,7 +81,7 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
 def open_container(
     data: bytes, limits: Limits, *, declarations: bool = True, lists: dict[str, bytes] | None = None
 ) -> ZipFile:
-    """The container, after each member was inflated once and counted. Those that list others are added to `lists`.
+    """Open the container after inflating and counting each member. Members that list others are added to `lists`.
 
     Unless `declarations` is set, its XML may not contain declarations. Raises `FileError`: `too_large` (a bomb),
     `encrypted`, `parse_failed`.
@@ -105,7 +105,7 @@ def open_container(
 
 
 def _budget(data: bytes, limits: Limits) -> tuple[int, FileError]:
-    """The bytes to which a container may inflate, and the error beyond them."""
+    """Return the maximum inflated bytes of a container, and the error beyond that."""
     plausible_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * len(data))
     excess = _bomb_error(plausible_bytes) if plausible_bytes < limits.memory_bytes else _memory_error(limits)
     return min(plausible_bytes, limits.memory_bytes), excess
@@ -151,7 +151,7 @@ def _format(names: Collection[str], read_member: Callable[[str], bytes]) -> Form
 
 
 def _unsupported(names: Collection[str]) -> FileError:
-    """The error for a container that holds no document that is read."""
+    """Return the error for a container without a readable document."""
     if any(name.endswith(".iwa") for name in names):
         # .key is also the ending of keys, which are text
         message = (

@@ -16,7 +16,7 @@ Box = tuple[float, float, float, float]
 
 
 class Handles:
-    """Places for pointers that PDFium gives. To make an object for each pointer takes three times as long."""
+    """Places for pointers that PDFium returns. Creating an object for each pointer takes three times as long."""
 
     def __init__(self, size: int) -> None:
         self._addresses = (ctypes.c_void_p * size)()
@@ -24,7 +24,7 @@ class Handles:
         self._places = [ctypes.c_void_p.from_buffer(self._addresses, at * step) for at in range(size)]
 
     def hold(self, addresses: Iterable[int]) -> Sequence[Any]:
-        """Arguments for at most `size` pointers, in place of those before."""
+        """Return arguments for at most `size` pointers, which replace the previous ones."""
         held: list[ctypes.c_void_p | int | None] = list(addresses)
         self._addresses[: len(held)] = held
         return self._places[: len(held)]
@@ -45,26 +45,26 @@ class Answers:
         self._shown = self._bytes.cast(kind)  # type: ignore[call-overload] # mypy wants a literal
 
     def first(self, calls: int) -> Iterator[tuple[Any, ...]]:
-        """What the first calls wrote."""
+        """Return the results of the first calls."""
         return self._format.iter_unpack(self.written(calls))
 
     def columns(self, calls: int) -> list[list[Any]]:
-        """The first numbers that the first calls wrote, the second ones, and so on."""
+        """Return the first numbers of the first calls' results, the second ones, and so on."""
         shown = self._shown[: self._count * calls]
         return [shown[at :: self._count].tolist() for at in range(self._count)]
 
     def written(self, calls: int) -> memoryview:
-        """The bytes that the first calls wrote."""
+        """Return the result bytes of the first calls."""
         return self._bytes[: self._format.size * calls]
 
 
 def bound(function: Any, result: Any = None) -> Callable[..., Any]:
-    """A function of `pypdfium2.raw` without its checks; `result` is another type of what it returns."""
+    """Return a function of `pypdfium2.raw` without its checks; `result` replaces its return type."""
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
     return ctypes.PYFUNCTYPE(result or function.restype)(address)
 
 
 def pointers(numbers: Any) -> tuple[Any, ...]:
-    """Pointers to the numbers of an array, as arguments."""
+    """Return pointers to the numbers of an array, as arguments."""
     size = ctypes.sizeof(numbers) // len(numbers)
     return tuple(ctypes.byref(numbers, at * size) for at in range(len(numbers)))

@@ -1,4 +1,4 @@
-"""The characters of a PDF page: its text, and where and how they are drawn."""
+"""The characters of a PDF page: its text, and their positions and looks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BOLD = re.compile(rb"bold|black|heavy|demi|-medi(?!um)|(?:^|\+)(?:cm|sf|ec)(?:s
 _MAX_NAME_BYTES = 128
 #: Maximum slope of an upright line.
 _MAX_SLOPE = 0.01
-#: Characters that are asked about at once.
+#: Number of characters per batch of calls.
 _BLOCK = 128
 
 #: Size of a character and whether it is bold.
 Look = tuple[float, bool]
-#: A matrix in two parts: how a character is turned and scaled, and its left end and baseline.
+#: A matrix in two parts: a character's rotation and scale, and its left end and baseline.
 _MATRIX, _SCALE = Struct("16sff"), Struct("4f")
 _BYTES_OF_UNIT = 2
 
@@ -40,7 +40,7 @@ _name = attrgetter("value")
 
 
 class Drawn(NamedTuple):
-    """How characters are drawn: columns of looks, None for one that is not upright, of left ends and baselines."""
+    """The drawing of characters: columns of looks (None for one that is not upright), left ends and baselines."""
 
     looks: list[Look | None]
     lefts: list[float]
@@ -76,7 +76,7 @@ class PageCharacters:
         return str(memoryview(self._text)[:written], "utf-16-le", "ignore")
 
     def middles(self, indexes: Sequence[int]) -> tuple[list[float], list[float]]:
-        """The distances of the middles of characters from the left, and from the bottom; `nan` if one has none."""
+        """Return the distances of character middles from the left, and from the bottom; `nan` if one has none."""
         across: list[float] = []
         down: list[float] = []
         for block in self._blocks(indexes):
@@ -92,7 +92,7 @@ class PageCharacters:
         return across, down
 
     def drawn(self, indexes: Sequence[int]) -> Drawn:
-        """How characters are drawn."""
+        """Return the looks and places of characters."""
         drawn = Drawn([], [], [])
         for block in self._blocks(indexes):
             found, scales, lefts, baselines = self._places(block)
@@ -102,7 +102,7 @@ class PageCharacters:
         return drawn
 
     def ends(self, indexes: Sequence[int]) -> Iterator[tuple[float, bool, float] | None]:
-        """Of characters the exact size, whether they are bold, and the right end; None if one has no box."""
+        """Yield the exact size of each character, whether it is bold, and its right end; None if it has no box."""
         for block in self._blocks(indexes):
             found = list(map(_char_box, repeat(self._layer), block, *self._edges.places))
             _, rights, _, _ = self._edges.columns(len(found))
@@ -112,7 +112,7 @@ class PageCharacters:
                 yield (font_size * _height(scale), _is_bold(font), right) if has_box else None
 
     def _blocks(self, indexes: Sequence[int]) -> Iterator[Sequence[int]]:
-        """The numbers of characters that PDFium asks for, as many at a time as there are buffers."""
+        """Yield the numbers of characters for PDFium, in batches of the buffers' size."""
         numbers = indexes if self._are_all_text else list(map(_char_index, repeat(self._layer), indexes))
         return (numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK))
 
@@ -133,7 +133,7 @@ class PageCharacters:
         names = list(map(_name, self._names[: len(sizes)]))
         if min(sizes) > 0 and max(sizes) <= _MAX_NAME_BYTES:
             return names
-        # of a long name, the place still has the one before
+        # for a long name, the place still has the previous one
         return [name if 0 < size <= _MAX_NAME_BYTES else b"" for name, size in zip(names, sizes, strict=True)]
 
 
@@ -147,7 +147,7 @@ def _look(is_found: int, font_size: float, font: bytes, scale: bytes) -> Look | 
 
 
 def _height(scale: bytes) -> float:
-    """What a matrix does to the height of a character."""
+    """Return the vertical scale of a matrix."""
     _, _, sideways, up = _SCALE.unpack(scale)
     return hypot(sideways, up)
 

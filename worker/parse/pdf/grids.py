@@ -1,4 +1,4 @@
-"""Finds grids: rules of a PDF page that cross or touch each other and close all cells between them."""
+"""Finds grids: rules of a PDF page that cross or touch and enclose all cells between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Cell = tuple[int, int]
 class Grid(NamedTuple):
     """Places of the rules from left to right, and from bottom to top, and the cells between them.
 
-    A cell is found by how many rules are below it, and how many to its left. Those that are part of one cell are that
+    The numbers of rules below a cell and to its left identify it. Places that are part of one merged cell map to that
     cell. Rows are counted from the top.
     """
 
@@ -56,7 +56,7 @@ def _groups(across: list[Rule], down: list[Rule]) -> Iterable[_Group]:
     members: list[list[int]] = [[number] for number in range(len(across))]
     of_group: list[list[int]] = [[] for _ in across]
     group_of = list(range(len(across)))
-    # most vertical rules touch the same ones as others, which are connected by then
+    # most vertical rules touch the same horizontal rules, which are connected by then
     connected_before: set[tuple[int, ...]] = set()
     for number, touching in _touching(across, down):
         if touching not in connected_before:
@@ -81,7 +81,7 @@ def _connect(connected: set[int], members: list[list[int]], of_group: list[list[
 
 
 def _touching(across: list[Rule], down: list[Rule]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The number of each vertical rule that horizontal ones touch, and their numbers."""
+    """Return the number of each vertical rule that horizontal ones touch, and their numbers."""
     places = [place for place, _, _ in across]
     starts = sorted(((start - NEAR, number) for number, (_, start, _) in enumerate(across)), reverse=True)
     ends = sorted(((end + NEAR, number) for number, (_, _, end) in enumerate(across)), reverse=True)

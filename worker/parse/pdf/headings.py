@@ -28,9 +28,9 @@ _MAX_SHARE = 0.25
 _MIN_LETTERS = 0.5
 #: Maximum width of a character, as a multiple of its size. Wider lines are cells of a row.
 _MAX_WIDTH, _MAX_WIDE_WIDTH, _FIRST_WIDE = 0.9, 1.3, "\u1100"
-#: Differences of size below this share are none, as programs scale text.
+#: Share below which differences of size are ignored, because programs scale text.
 _SAME_SIZE = 0.04
-#: A line on this many pages in a row, or on every second one, runs along with them.
+#: Number of consecutive or alternate pages after which a repeated line is a page header or footer.
 _RUNNING_PAGES, _MAX_PAGES_BETWEEN = 3, 2
 _NUMBER, _WORD = re.compile(r"\d+|\b[ivxlc]+\b"), re.compile(r"[^\W\d_]{2}")
 _BULLET = re.compile("[-*\u2010-\u2015\u2022\u2023\u00b7\u25a0-\u25ff\u2713]")
@@ -41,7 +41,7 @@ _CAPTION = re.compile(
 )
 _LEADERS = re.compile(r"\.{4}|(?: \.){3}|(?:\. ){3}|…{2}")
 _GAP = "\n\n\n"
-#: What ends a sentence, a label or a part of either.
+#: Characters that end a sentence, a label or a part of either.
 _NO_END = re.compile(r"[,;]$")
 _END_OF_TEXT = re.compile("[.:,;\u3002\uff1a\uff0c\uff1b]$")
 
@@ -52,7 +52,7 @@ Headings = dict[int, PageHeadings]
 
 
 class _BodyLook(NamedTuple):
-    """How most of a document's characters look, and the usual distance of its lines."""
+    """The look of most of a document's characters, and the usual line distance."""
 
     size: float
     is_bold: bool
@@ -60,9 +60,9 @@ class _BodyLook(NamedTuple):
 
 
 class _LineBlock(NamedTuple):
-    """Lines of a page that look the same and follow each other, from `first` up to `end`.
+    """Consecutive lines of a page with one look, from `first` up to `end`.
 
-    `look` is that of the first line, `last` that of the last.
+    `look` is the first line's, `last` the last line's.
     """
 
     page: int
@@ -168,11 +168,11 @@ def _has_row(block: _LineBlock, lines: PageLines) -> bool:
 
 
 def _is_apart(block: _LineBlock, usual: _BodyLook) -> bool:
-    """Whether a bold line stands above text, apart from what is above it, and is neither a label nor a sentence."""
+    """Return whether a bold line is above text, apart from the line above it, and neither a label nor a sentence."""
     above, below = block.look.above, block.last.below
     if below is None or below < 0 or _END_OF_TEXT.search(block.text) or len(block.text) > MAX_SHORT_CHARS:
         return False
-    # what is above may be in another column
+    # the line above may be in another column
     return above is None or above < 0 or above >= _MIN_GAP * usual.pitch
 
 
@@ -182,7 +182,7 @@ def _is_row(text: str, look: LineLook) -> bool:
 
 
 def _without_running(blocks: list[_LineBlock]) -> list[_LineBlock]:
-    """The blocks but those that stand at the same place of several pages in a row, whatever their numbers."""
+    """Return the blocks except those at the same place of several consecutive pages, whatever their numbers."""
     pages: dict[tuple[str, int], list[int]] = defaultdict(list)
     keys = list(map(_running_key, blocks))
     for key, block in zip(keys, blocks, strict=True):

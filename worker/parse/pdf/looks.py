@@ -1,7 +1,4 @@
-"""How the lines of a PDF page are drawn, by which headings are found.
-
-Each line costs some microseconds, so only lines that may be headings are examined up to their ends.
-"""
+"""The looks of the lines of a PDF page, for finding headings."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from worker.parse.pdf.text_lines import ROW, LineLook, PageLines
 MAX_SHORT_CHARS = 120
 #: Maximum distance of the baselines of lines that follow each other, as a multiple of their size.
 MAX_PITCH = 1.7
-#: A page with fewer characters may have titles only, so that most of them tell nothing about the others.
+#: Characters below which a page may have only titles, so that it does not show the usual look.
 _MIN_USUAL_CHARS = 500
 _LETTER = re.compile(r"[^\W_]")
 #: Maximum difference of sizes that are the same, as a share.
@@ -23,7 +20,7 @@ _SAME_SIZE = 0.03
 
 
 def add_looks(characters: PageCharacters, lines: PageLines) -> None:
-    """Add how the lines are drawn, as far as they are upright. Rows of tables have no look."""
+    """Add the looks of upright lines. Rows of tables have no look."""
     drawn = _drawn(characters, lines)
     _count(drawn, lines)
     usual = most(lines.sizes)[0] if sum(lines.sizes.values()) >= _MIN_USUAL_CHARS else 0.0
@@ -64,14 +61,14 @@ def _count(drawn: Drawn, lines: PageLines) -> None:
         if 0 < distance <= MAX_PITCH * look[0]:
             distances[distance] = distances.get(distance, 0) + 1
         upper = baseline
-    # most distances are equal, and to round a number takes longer than to count it
+    # most distances are equal, and rounding a number takes longer than counting it
     for distance, count in distances.items():
         pitch = round(distance, 1)
         lines.pitches[pitch] = lines.pitches.get(pitch, 0) + count
 
 
 def most(sizes: dict[tuple[float, bool], int]) -> tuple[float, bool]:
-    """The size that most characters have, and whether most of them are bold."""
+    """Return the size of most characters, and whether most are bold."""
     total: dict[float, int] = {}
     for (size, _), count in sizes.items():
         total[size] = total.get(size, 0) + count
@@ -80,13 +77,13 @@ def most(sizes: dict[tuple[float, bool], int]) -> tuple[float, bool]:
 
 
 def _nearest(drawn: Drawn, numbers: range) -> float | None:
-    """The baseline of the first of these lines that is drawn."""
+    """Return the baseline of the first line that is drawn."""
     return next((drawn.baselines[number] for number in numbers if drawn.looks[number]), None)
 
 
 def _drawn(characters: PageCharacters, lines: PageLines) -> Drawn:
-    """How the first letter of each line is drawn; no look if it has none, or is not upright."""
-    # most lines begin with a letter, and to look for one takes longer
+    """Return the look of the first letter of each line; none if it has no letter, or is not upright."""
+    # most lines begin with a letter, and searching for one takes longer
     indexes = [
         start if start == ROW or text[:1].isalnum() else _first_letter(text, start)
         for text, start in zip(lines.texts, lines.starts, strict=True)
@@ -109,7 +106,7 @@ def _first_letter(text: str, start: int) -> int:
 
 
 def _widths(characters: PageCharacters, lines: PageLines, drawn: Drawn, numbers: Sequence[int]) -> Iterator[float]:
-    """The widths of lines; 0 if the last letter of one does not look like the first."""
+    """Return the widths of lines; 0 if the last letter of one looks different from the first."""
     last = [lines.starts[number] + _last_letter(lines.texts[number]) for number in numbers]
     for number, end in zip(numbers, characters.ends(last), strict=True):
         look = drawn.looks[number]

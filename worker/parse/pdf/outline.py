@@ -18,7 +18,7 @@ _MAX_ENTRIES = 5000
 _MAX_PAGE_ENTRIES = 100
 #: Maximum lines that a title may be broken into.
 _MAX_TITLE_LINES = 3
-#: A number in front of a title. The outline and the page may differ in it.
+#: A number before a title. The outline and the page may differ in it.
 _NUMBER = re.compile(r"(?:[\dIVXLC]+[.)]?)+(?=\W)|[A-Z][.)]?(?=\W)")
 _SIGNS = re.compile(r"[\W_]+")
 
@@ -61,7 +61,7 @@ def with_headings(text: str, page_entries: Entries) -> str:
 
 
 def _title_line_count(lines: list[str], title: str) -> int:
-    """How many leading lines together form the title; 0 if none do."""
+    """Return the number of leading lines that together form the title; 0 if none do."""
     prefixes = accumulate(lines)
     return next((count for count, text in enumerate(prefixes, 1) if text == title), 0)
 

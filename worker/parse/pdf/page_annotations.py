@@ -66,7 +66,7 @@ def _line(form: Any, annotation: Any, kind: int) -> str:
 
 
 def _is_drawn(annotation: Any, kind: int) -> bool:
-    """Whether the annotation's appearance shows its text. Programs leave that of some fields empty."""
+    """Return whether the annotation's appearance shows its text. Programs leave it empty for some fields."""
     if not raw.FPDFAnnot_HasKey(annotation, b"AP"):
         return False
     count = min(raw.FPDFAnnot_GetObjectCount(annotation), _MAX_OBJECTS)
@@ -87,7 +87,7 @@ def _value(annotation: Any, key: bytes) -> str:
 
 
 def _string(get: Callable[[Any, int], int]) -> str:
-    """What a function of PDFium writes into a buffer; it tells the needed size if there is none."""
+    """Return the string that a PDFium function writes into a buffer; without one, it returns the needed size."""
     size = get(None, 0)
     buffer = ctypes.create_string_buffer(size)
     get(ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)

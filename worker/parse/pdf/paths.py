@@ -12,18 +12,18 @@ from pypdfium2 import raw
 
 from worker.parse.pdf.bound import Answers, Box, Handles, bound
 
-#: Objects that are asked about at once.
+#: Number of objects per batch of calls.
 _BLOCK = 128
 #: Maximum segments of a path. More are a drawing.
 _MAX_SEGMENTS = 2_000
 _SEGMENTS_OF_LINE = 2
-#: Segments up to which all are asked for at once. A rectangle has five.
+#: Maximum segments that are requested at once. A rectangle has five.
 _MAX_SHORT_SEGMENTS = 6
 _LINE: int = raw.FPDF_SEGMENT_LINETO
 _CURVE: int = raw.FPDF_SEGMENT_BEZIERTO
 _MOVE: int = raw.FPDF_SEGMENT_MOVETO
 _UNMOVED = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-#: Widths of the pen by which the bounds of a line exceed its own: PDFium adds up to the root of two at each end.
+#: Pen widths by which the bounds of a line exceed its own: PDFium adds up to the square root of two at each end.
 _MAX_PEN_WIDTHS = 3
 
 _object = bound(raw.FPDFPage_GetObject, ctypes.c_void_p)
@@ -34,14 +34,14 @@ _kind, _point = bound(raw.FPDFPathSegment_GetType), bound(raw.FPDFPathSegment_Ge
 _closes = bound(raw.FPDFPathSegment_GetClose)
 
 Point = tuple[float, float]
-#: A path of the block that was asked for last.
+#: A path of the last requested block.
 Path = Any
 #: A path and the number of its segments.
 CountedPath = tuple[Path, int]
 
 
 class PagePaths:
-    """Asks PDFium about paths. To ask about each by itself takes several times as long."""
+    """Queries PDFium about paths in batches. Single calls take several times as long."""
 
     def __init__(self) -> None:
         self._objects, self._segments = Handles(_BLOCK), Handles(_MAX_SEGMENTS)
@@ -78,7 +78,7 @@ class PagePaths:
             yield from self._of_batch(batch)
 
     def _with_figure(self, paths: Sequence[CountedPath]) -> Iterator[CountedPath]:
-        """The paths that may have a figure: a curve in the first one leaves none."""
+        """Return the paths that may have a figure; a curve in the first one excludes it."""
         second, third = self._kinds_at(paths, 1), self._kinds_at(paths, 2)
         for each, kind, next_kind in zip(paths, second, third, strict=True):
             if _CURVE not in (kind, next_kind if kind == _LINE else kind):
@@ -88,7 +88,7 @@ class PagePaths:
         return list(map(_kind, self._segments.hold(map(_segment, [path for path, _ in paths], repeat(place)))))
 
     def _thin(self, lines: Sequence[tuple[Path, float]], thickness: float) -> Iterator[Path]:
-        """The lines that may be as thin, by their bounds and their pens."""
+        """Return the lines that may be thin, by their bounds and their pens."""
         paths = [path for path, _ in lines]
         found = list(map(_stroke_width, paths, *self._widths.places))
         list(map(_matrix, paths, *self._matrices.places[:1]))
@@ -126,7 +126,7 @@ class PagePaths:
 
 
 def _moved(points: list[Point], matrix: Sequence[float]) -> list[Point]:
-    """Points where a matrix moves them."""
+    """Return points transformed by a matrix."""
     a, b, c, d, e, f = matrix
     if b or c:
         return [(a * x + c * y + e, b * x + d * y + f) for x, y in points]
@@ -134,7 +134,7 @@ def _moved(points: list[Point], matrix: Sequence[float]) -> list[Point]:
 
 
 def _batches(paths: Iterable[CountedPath]) -> Iterator[Sequence[CountedPath]]:
-    """Paths, with the numbers of their segments, that together have no more segments than one may have."""
+    """Yield batches of paths, with the numbers of their segments, up to the limit for one path."""
     batch: list[CountedPath] = []
     size = 0
     for path, count in paths:
@@ -148,10 +148,10 @@ def _batches(paths: Iterable[CountedPath]) -> Iterator[Sequence[CountedPath]]:
 
 
 def _is_one_figure(kinds: list[int], matrix: Sequence[float]) -> bool:
-    """Whether there is at most one figure, that is not turned. Its bounds are those of the path."""
+    """Return whether there is at most one figure that is not rotated. Its bounds are the path's."""
     if matrix[1] or matrix[2]:
         return False
-    # behind a curve no figure is taken
+    # figures after a curve are ignored
     return _has_straight_sides(kinds) or next((kind for kind in kinds[1:] if kind != _LINE), None) != _MOVE
 
 

@@ -35,14 +35,14 @@ from worker.parse.text.markdown_blocks import laid_out, paragraph
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
-#: Most damaged pages that a note names.
+#: Maximum number of damaged pages that a note names.
 _MAX_NAMED = 5
-#: Their buffers are made once for a process, as PDFium is not for several threads.
+#: The buffers are created once per process, because PDFium is not thread-safe.
 _PATHS, _CHARACTERS = PagePaths(), PageCharacters()
 
 
 class _PageText(NamedTuple):
-    """The lines of a page's text layer, and what follows them: the text of its pictures, and comments."""
+    """The lines of a page's text layer, followed by the text of its pictures, and comments."""
 
     lines: PageLines
     more: str = ""
@@ -72,7 +72,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _note(damaged: list[int], *, is_cut: bool) -> str:
-    """What is missing, and what to do."""
+    """Return a note with the missing parts and the remedy; "" if none are missing."""
     more = f" and {len(damaged) - _MAX_NAMED} more" if len(damaged) > _MAX_NAMED else ""
     missing = ["the end of the file"] if is_cut else []
     missing += [f"pages {', '.join(map(str, damaged[:_MAX_NAMED]))}{more}"] if damaged else []
@@ -111,7 +111,7 @@ def opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the pages so far had. It decides why a document without text has none."""
+    """Facts about the pages read so far. They explain why a document has no text."""
 
     has_text: bool = False
     has_printed_text: bool = False
@@ -175,11 +175,11 @@ def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[Pag
 def _read_pictures(
     page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits
 ) -> tuple[str, FileError | None]:
-    """The OCR text of a page's pictures, or why there is none. Raises on failure only if the page has no other text."""
+    """Return the OCR text of a page's pictures, or the reason for none. Raises on failure only without other text."""
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
-        # without a legible text layer, what is drawn as text is read as well
+        # without a legible text layer, drawn text is read as well
         return _recognise_words(scans.without_text(page) if text else page, cpu_deadline, limits), None
     except FileError as error:
         if not text:

@@ -1,4 +1,4 @@
-"""Draws a page of a PDF, and tells where a passage stands on it."""
+"""Renders a page of a PDF, and locates a passage on it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from worker.parse.limits import Limits
 from worker.parse.pdf.pdf import opened
 from worker.sandbox.protocol import Head
 
-#: Most pixels of a picture in each direction: a page can be read, and takes some hundred kilobytes.
+#: Maximum pixels of a picture in each direction: a page is readable, and takes some hundred kilobytes.
 MAX_WIDTH, MAX_HEIGHT = 800, 1130
-#: Most pixels for a point of the page: a small page is not blown up.
+#: Maximum pixels for a point of the page, so that a small page is not enlarged.
 _MAX_SCALE = 2.0
-#: Lines of a passage that are looked for, and most boxes.
+#: Maximum lines of a passage that are searched, and maximum boxes.
 MAX_LINES = 200
 MAX_BOXES = 400
-#: Letters of a line that is long enough to be found.
+#: Minimum letters of a line for a search.
 _LETTERS = 4
 _UP = b"\2"
 _RGB = 2
 
 
 class _Letters(NamedTuple):
-    """The letters and digits of a text in one case, and where each stands in it."""
+    """The letters and digits of a text in one case, with their positions."""
 
     text: str
     places: list[int]
@@ -64,7 +64,7 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     """An array of rows of pixels of three bytes as PNG."""
     height, width, _ = pixels.shape
     rows = pixels.reshape(height, -1)
-    # each row as its difference from the one above, which is mostly nothing
+    # each row as its difference from the one above, which is mostly zero
     above = np.vstack([np.zeros_like(rows[:1]), rows[:-1]])
     filtered = b"".join(_UP + row.tobytes() for row in rows - above)
     header = struct.pack(">IIBBBBB", width, height, 8, _RGB, 0, 0, 0)
@@ -98,7 +98,7 @@ def _boxes(page: pypdfium2.PdfPage, bitmap: pypdfium2.PdfBitmap, passage: str) -
 
 
 def _found(shown: _Letters, passage: str) -> Iterator[tuple[int, int]]:
-    """Where the lines of a passage stand in the letters of a page, each after the one before if it can."""
+    """Yield the positions of a passage's lines in the letters of a page, each after the previous one if possible."""
     after = 0
     for line in passage.splitlines()[:MAX_LINES]:
         wanted = _letters(line).text

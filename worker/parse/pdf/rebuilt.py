@@ -1,8 +1,4 @@
-"""Gives a PDF that is cut a new end, so that PDFium reads the pages in front of the cut.
-
-The end of a PDF says where its objects are and which of them lists the pages. PDFium finds the objects by itself, but
-needs that list (ISO 32000-1, 7.5 and 7.7).
-"""
+"""Gives a truncated PDF a new end, so that PDFium reads the pages before the cut."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})[ \t\r\n]{1,4}\d{1,5}[ \t\r\n]{1,4}obj\b")
-#: Bytes of an object in which its type stands, and those on either side of the type of a stream of objects.
+#: Bytes of an object that contain its type, and bytes on either side of the type of an object stream.
 _HEAD_BYTES, _DICTIONARY_BYTES = 4096, 400
 _MAX_OBJECTS = 1_000_000
 _PAGE = re.compile(rb"/Type\s{0,9}/Page(?![A-Za-z])")
@@ -20,7 +16,7 @@ _PAGES = re.compile(rb"/Pages\s{1,9}(\d{1,9})\s")
 _PACKED = re.compile(rb"/Type\s{0,9}/ObjStm\b")
 _NUMBER, _FIRST = re.compile(rb"/N\s{1,9}(\d{1,7})"), re.compile(rb"/First\s{1,9}(\d{1,9})")
 _STREAM = re.compile(rb"stream\r?\n")
-#: Most bytes that packed objects inflate to together.
+#: Maximum total bytes of inflated object streams.
 _MAX_INFLATED_BYTES = 64 << 20
 
 
@@ -46,7 +42,7 @@ def rebuilt(data: bytes) -> bytes | None:
 
 
 def _without_end(data: bytes) -> tuple[bytes, bytes]:
-    """The file without what is left of its list of objects, and what ends the object that is cut."""
+    """Return the file without the remains of its list of objects, and with the end of the truncated object."""
     last = data.rfind(b"endobj") + len(b"endobj")
     rest = data[last:].lstrip()
     if not rest or rest.startswith((b"xref", b"trailer", b"startxref"[: len(rest)])) or b"/XRef" in rest[:_HEAD_BYTES]:
@@ -74,7 +70,7 @@ def _heads(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:
-    """The objects in streams of objects, each by itself."""
+    """Yield the objects in object streams, each separately."""
     left, at = _MAX_INFLATED_BYTES, 0
     while found := _PACKED.search(data, at):
         at = found.end()

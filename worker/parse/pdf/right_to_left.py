@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pypdfium2
 from pypdfium2 import raw
 
-#: One glyph stands for lam and alef. PDFium reverses a line's characters, and also the two within such a glyph.
+#: One glyph represents lam and alef. PDFium reverses a line's characters, including the two within such a glyph.
 _REVERSED = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
 #: Words of two directions without a blank. PDFium leaves out narrow gaps there. The words are of bounded length.
 _LATIN, _ARABIC = "[A-Za-z0-9]", "[\u0620-\u065f\u0671-\u06d3]"
@@ -42,7 +42,7 @@ def repaired(layer: pypdfium2.PdfTextpage, text: str) -> str:
 
 
 def _may_be_arabic(text: str) -> bool:
-    """Whether a text has one of the bytes with which Arabic letters begin in UTF-8. A pattern takes much longer."""
+    """Return whether a text has one of the first UTF-8 bytes of Arabic letters. A pattern takes much longer."""
     if text.isascii():
         return False
     encoded = text.encode("utf-8", "surrogatepass")

@@ -24,11 +24,11 @@ from worker.parse.pdf.rules import rules
 from worker.parse.pdf.text_lines import ROW, PageLines, may_break, without_hyphens
 from worker.parse.text.markdown_blocks import table
 
-#: Maximum characters of a cell: more are text in a frame.
+#: Maximum characters of a cell: longer ones are text in a frame.
 _MAX_CELL_CHARS = 1_000
 #: Cells of a row that all have the same number of lines, at least this one, are rows without rules.
 _MIN_ROWS_WITHOUT_RULES = 3
-#: Ends of lines beside a grid that are all examined. To sort the others takes longer.
+#: Number of line ends beside a grid that are all examined. Sorting the others takes longer.
 _FEW_ENDS = 200
 _WORD = re.compile(r"\S+")
 
@@ -87,7 +87,7 @@ class _Ends:
         self._is_sorted = False
 
     def inside(self, grid: Grid, taken: set[int]) -> list[int]:
-        """Numbers of the lines within the grid but those that are taken; none if a line crosses its frame."""
+        """Return the numbers of the lines within the grid that are not taken; none if a line crosses its frame."""
         left, right, bottom, top = grid.xs[0], grid.xs[-1], grid.ys[0], grid.ys[-1]
         beside = slice(bisect_right(self._upwards, (bottom, inf)), bisect_right(self._upwards, (top, inf)))
         if beside.stop - beside.start <= _FEW_ENDS:
@@ -111,7 +111,7 @@ class _Ends:
 
 
 def _rows(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequence[int], limits: Limits) -> list[str]:
-    """The rows of a table in Markdown, between blank lines; none if it is not certain that it is one."""
+    """Return the rows of a table in Markdown, between blank lines; none if it may not be a table."""
     if _is_running_text([lines.texts[number] for number in inside], grid):
         return []
     cells = _cells(characters, lines, grid, inside)
@@ -129,7 +129,7 @@ def _rows(characters: PageCharacters, lines: PageLines, grid: Grid, inside: Sequ
 
 
 def _is_running_text(texts: Sequence[str], grid: Grid) -> bool:
-    """Whether the cells cannot hold the texts. To locate each word takes hundreds of times as long.
+    """Return whether the cells are too small for the texts. Locating each word takes hundreds of times as long.
 
     Half of the characters may be hyphens that are removed.
     """

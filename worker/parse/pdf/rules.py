@@ -25,14 +25,14 @@ Rule = tuple[float, float, float]
 
 
 class _Found:
-    """Rules as they are drawn."""
+    """Rules as drawn."""
 
     def __init__(self) -> None:
         self.across: list[Rule] = []
         self.down: list[Rule] = []
 
     def add(self, left: float, bottom: float, right: float, top: float) -> None:
-        """Add what has these bounds if it is a rule."""
+        """Add a line with these bounds if it is a rule."""
         height, width = top - bottom, right - left
         if height <= _MAX_THICKNESS and width >= _MIN_LENGTH:
             self.across.append(((top + bottom) / 2, left, right))
@@ -42,7 +42,7 @@ class _Found:
     def add_figure(self, points: list[Point], *, is_stroked: bool) -> None:
         """Add a thin figure, or each side of one that is drawn."""
         is_frame = _is_frame(points)
-        # of a frame, two corners tell
+        # two corners define a frame
         across, down = zip(*(points[0:3:2] if is_frame else points), strict=True)
         left, bottom, right, top = min(across), min(down), max(across), max(down)
         if right - left <= _MAX_THICKNESS or top - bottom <= _MAX_THICKNESS:
@@ -61,7 +61,7 @@ class _Found:
 
 
 def _is_frame(points: list[Point]) -> bool:
-    """Whether these are the corners of an upright rectangle, from the first to the first."""
+    """Return whether these are the corners of an upright rectangle, with the first one repeated at the end."""
     first = points[0]
     if len(points) < _MIN_POINTS_OF_FRAME or points[4] != first or points[5:].count(first) < len(points[5:]):
         return False

@@ -23,15 +23,15 @@ _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 #: A hyphen at a line's end: one that PDFium marks, or one that it does not mark.
 _HYPHEN = re.compile(r"[\x02\ufffe]\n?|[\xad\u2010]\n(?<=\w..)(?=\w)", re.DOTALL)
 _HYPHENS = "\x02\ufffe\xad\u2010"
-#: What follows a hyphen within a name: no word is divided in front of a digit, or of a capital behind a small letter.
+#: Text after a hyphen within a name: no word is divided before a digit, or before a capital after a small letter.
 _DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
 _SMALL = re.compile(r"[^\W\d_A-Z]")
 
 
 class LineLook(NamedTuple):
-    """How a short, upright line is drawn: the size of its letters, its baseline, its width, in points.
+    """The look of a short, upright line: the size of its letters, its baseline and its width, in points.
 
-    `above` and `below` are the distances of the baselines of the lines before and after, negative if those are at the
+    `above` and `below` are the distances from the baselines of the lines before and after, negative if those are on the
     other side, as in another column. They are None if there is no such line.
     """
 
@@ -86,7 +86,7 @@ def split(text: str) -> tuple[list[str], list[int]]:
 
 
 def join_words(lines: PageLines) -> None:
-    """Remove the hyphens that break words. What is joined keeps the look of its first line."""
+    """Remove the hyphens that break words. A joined line keeps the look of its first part."""
     texts = lines.texts
     text = "\n".join(texts)
     joined_text = without_hyphens(text)
@@ -109,7 +109,7 @@ def without_hyphens(text: str) -> str:
 
 def may_break(text: str) -> bool:
     """Whether a text has a sign that may be such a hyphen."""
-    # most texts have none, and the pattern takes a hundred times as long to find that
+    # most texts have none, and the pattern takes a hundred times as long to find that out
     if text.isascii():
         return "\x02" in text
     return any(sign in text for sign in _HYPHENS)

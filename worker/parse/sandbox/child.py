@@ -36,8 +36,8 @@ from worker.sandbox.protocol import ANSWER, REQUEST, Head
 if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
 
-#: What may be asked for besides documents and syntax. A function gets the head of the request, its data and the limits,
-#: and returns the answer and its payload.
+#: Operations besides documents and syntax. A function gets the head of the request, its data and the limits, and
+#: returns the answer and its payload.
 OPERATIONS = {
     "members": "worker.parse.containers.opened:members",
     "member": "worker.parse.containers.opened:member",
@@ -48,7 +48,7 @@ OPERATIONS = {
     "secret": "worker.parse.given:secret",
     "picture": "worker.parse.pdf.picture:picture",
 }
-#: Names what an answer carries beside its head.
+#: The key of an answer's payload in its head.
 _PAYLOAD = "payload"
 #: Seconds of processor time allowed between two files.
 _IDLE_CPU_SECONDS = 60.0
@@ -95,7 +95,7 @@ def _limit_memory(memory_bytes: int) -> None:
 
 
 def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: int) -> Head:
-    """The document, the reason why there is none, or that memory ran out."""
+    """Return the document, the reason why there is none, or that memory ran out."""
     try:
         head = orjson.loads(requests.read(head_bytes))
         limits = Limits(**head["limits"])
@@ -116,7 +116,7 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
 
 
 def _carry_out(head: Head, data: bytes, limits: Limits) -> Head:
-    """What an operation answers."""
+    """Run an operation and return its answer."""
     operation = import_function(OPERATIONS[head["operation"]])
     with _limit(limits.seconds):
         answer, payload = operation(head, data, limits)

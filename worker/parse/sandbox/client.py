@@ -41,7 +41,7 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
 
 
 def is_secret(name: str, data: bytes, limits: Limits) -> bool:
-    """Whether a file holds nothing but secrets. Raises `FileError` as `read` does."""
+    """Return whether a file contains only secrets. Raises `FileError` as `read` does."""
     answer = parser.ask({"operation": "secret", "name": name, "limits": limits}, data, _bounds(limits))
     return bool(answer.head.get("secret"))
 
@@ -52,7 +52,7 @@ def max_seconds(limits: Limits) -> float:
 
 
 def prepare() -> str:
-    """Compile what helpers import, as helpers cannot write. Returns the measures that the system refused."""
+    """Compile modules for helpers, because helpers cannot write. Returns the measures that the system refused."""
     if not sys.dont_write_bytecode:
         compileall.compile_dir(Path(__file__).parents[1], quiet=2)
     command = [sys.executable, "-I", "-S", confine.__file__]

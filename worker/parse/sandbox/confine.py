@@ -57,7 +57,7 @@ _SCOPES = 0b11
 
 #: The directory that holds the packages.
 ROOT = Path(__file__).resolve().parents[3]
-#: Where systems keep programs, libraries, fonts and their settings, but no secrets.
+#: Directories with programs, libraries, fonts and their settings, but no secrets.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/home/linuxbrew/.linuxbrew", "/snap"),
     *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives", "/etc/fonts", "/etc/catdocrc"),
@@ -212,7 +212,7 @@ def _directories_beside(folder: Path) -> Iterator[str]:
 
 
 def _report() -> list[str]:
-    """The measures that are refused here, where nothing else than the standard library can be imported."""
+    """Return the measures that are refused here, where only the standard library can be imported."""
     refused = confine(os.devnull, resource.RLIM_INFINITY)
     seccomp = runpy.run_path(str(Path(__file__).with_name("seccomp.py")))
     return refused if seccomp["restrict"](seccomp["parser_calls"]()) else [*refused, "seccomp"]

@@ -17,9 +17,9 @@ from worker.parse.opening import opening
 
 #: NUL, and lone surrogates, which are not characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-#: How Python shows an object in a message of a library. It tells a reader nothing.
+#: Python's form of an object in a library's message. It does not help a reader.
 _OBJECT = re.compile(r"\s*<[^<>]* at 0x[0-9a-f]+>")
-#: Maximum bytes of a character that are not UTF-8 continuation bytes. UTF-16 and UTF-32 with a mark have more.
+#: Maximum non-continuation bytes of a character. UTF-16 and UTF-32 with a mark have more.
 _MAX_LEAD_BYTES = 2
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)

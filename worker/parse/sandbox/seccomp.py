@@ -1,15 +1,4 @@
-"""Lets a process make only the system calls of a list. The kernel answers EPERM to all others.
-
-The lists name what is allowed, so a call that a later kernel adds is refused too. They were found by tracing the
-reading of every sample; calls that other versions of the C library make instead were added. A filter passes on to
-children, and can only be narrowed. So programs do not descend from the parser: a process without its filter starts them
-(see `worker.parse.programs`), and they have a list of their own.
-
-What no list has: changes of permissions, owners, times and attributes of files; power over other processes, down to
-their limits and priorities; namespaces, mounts, keys, tracing, `io_uring` and modules of the kernel.
-
-This module imports only the standard library.
-"""
+"""Restricts a process to a list of system calls. The kernel answers EPERM to all others."""
 
 from __future__ import annotations
 
@@ -31,7 +20,7 @@ class Check(NamedTuple):
     mask: int = 0xFFFF_FFFF
 
 
-#: A call's numbers on x86-64 and on aarch64 (-1: it has none), and which of its uses are allowed.
+#: A call's numbers on x86-64 and on aarch64 (-1: it has none), and its allowed uses.
 Calls = Mapping[str, tuple[int, int, Check | None]]
 
 _MEMORY = """
@@ -62,13 +51,13 @@ time 201 -1, gettimeofday 96 169, clock_gettime 228 113, clock_getres 229 114, c
 nanosleep 35 101, setitimer 38 103, getitimer 36 102, alarm 37 -1, prctl 157 167, arch_prctl 158 -1
 """
 _CHILDREN = "execve 59 221, fork 57 -1, vfork 58 -1, wait4 61 260, waitid 247 95, chdir 80 49, fchdir 81 50"
-#: LibreOffice finds a running one by a socket, and locks its settings with links.
+#: LibreOffice finds a running instance by a socket, and locks its settings with links.
 _OFFICE = """
 socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
 shutdown 48 210, getsockname 51 204, getpeername 52 205, getsockopt 55 209, setsockopt 54 208, sendto 44 206,
 recvfrom 45 207, sendmsg 46 211, recvmsg 47 212, link 86 -1, linkat 265 37
 """
-#: What starting a program takes besides: its process group, its end and its own filter.
+#: Further calls that starting a program needs: its process group, its end and its own filter.
 _STARTER = "setpgid 109 154, kill 62 129, seccomp 317 277"
 
 _CLONE_THREAD = 0x0001_0900  # CLONE_VM, CLONE_SIGHAND and CLONE_THREAD
@@ -90,7 +79,7 @@ _MACHINES = {"x86_64": (0, 317, 0xC000_003E), "aarch64": (1, 277, 0xC000_00B7)}
 _FIRST_OF_X32 = 0x4000_0000
 #: Higher numbers are unknown to this table. Libraries that probe for such a call have a fallback for ENOSYS alone.
 _LAST_KNOWN = 471
-#: Its flags lie where a filter cannot read them. Told ENOSYS, the C library takes `clone`.
+#: Its flags are where a filter cannot read them. On ENOSYS, the C library uses `clone`.
 _CLONE3 = 435
 
 _SET_MODE_FILTER = 1
@@ -103,7 +92,7 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
 def parser_calls() -> Calls:
-    """What this process needs to read files by itself: memory, files and threads."""
+    """Return the calls that this process needs to read files itself: memory, files and threads."""
     checks = {
         "clone": Check(0, (_CLONE_THREAD,), _CLONE_THREAD | _CLONE_NAMESPACES),
         "fcntl": Check(1, _DUPLICATE_AND_FLAGS),
@@ -112,7 +101,7 @@ def parser_calls() -> Calls:
 
 
 def program_calls(*, office: bool) -> Calls:
-    """What converters and recognisers need: the same, children in their group and, for LibreOffice, Unix sockets."""
+    """Return the calls of converters and recognisers: also child processes and, for LibreOffice, Unix sockets."""
     checks = {
         "clone": Check(0, (0,), _CLONE_PARENT | _CLONE_NAMESPACES),
         "fcntl": Check(1, _DUPLICATE_AND_FLAGS + _LOCKS),
@@ -123,14 +112,14 @@ def program_calls(*, office: bool) -> Calls:
 
 
 def starter_calls(*, office: bool) -> Calls:
-    """What the process that starts programs needs, which includes what they may do."""
+    """Return the calls of the process that starts programs, which include its programs' calls."""
     return {**program_calls(office=office), **_listed(_STARTER, {})}
 
 
 def _listed(text: str, checks: Mapping[str, Check]) -> Calls:
     checks = {
         "tgkill": Check(0, (os.getpid(),)),
-        # limits of other processes have another number than 0
+        # limits of other processes use a number other than 0
         "prlimit64": Check(0, (0,)),
         "ioctl": Check(1, _CONTROLS),
         "prctl": Check(0, _OF_PROCESS),
@@ -157,7 +146,7 @@ def restrict(calls: Calls) -> bool:
 
 
 def filter_of(calls: Calls, column: int, architecture: int) -> bytes:
-    """The filter as BPF: each block answers if its condition holds, or goes on to the next."""
+    """Return the filter as BPF: each block answers if its condition holds, or continues with the next."""
     code = [_step(_LOAD, _ARCHITECTURE_AT), _step(_IF_EQUAL, architecture, skip=1), _refuse(EPERM)]
     code += [_step(_LOAD, _NUMBER_AT), _step(_IF_GREATER, _FIRST_OF_X32 - 1, otherwise=1), _refuse(EPERM)]
     code += [_step(_IF_GREATER, _LAST_KNOWN, otherwise=1), _refuse(ENOSYS)]
@@ -181,5 +170,5 @@ def _refuse(error: int) -> bytes:
 
 
 def _step(code: int, value: int, *, skip: int = 0, otherwise: int = 0) -> bytes:
-    """One instruction; a comparison skips so many of the next ones if it holds, or otherwise."""
+    """Return one instruction; a comparison skips different numbers of instructions if it holds and if not."""
     return struct.pack("=HBBI", code, skip, otherwise, value)

@@ -22,7 +22,7 @@ _BRACES = re.compile(r"[{}]")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a bibliography. Raises what `encodings.decode` does."""
+    """Return the document of a bibliography. Raises as `encodings.decode`."""
     return Document(decode(data), "bibtex", markup="markdown")
 
 

@@ -42,7 +42,7 @@ def heading(level: int, text: str) -> str:
 def paragraph(text: str) -> str:
     """A paragraph that keeps its line breaks."""
     lines = list(map(str.rstrip, text.strip().splitlines()))
-    # few texts have one of the signs, and the pattern takes longer than a look at the first character
+    # few texts have one of the signs, and the pattern takes longer than checking the first character
     if "#" in text or "`" in text or "~" in text:
         lines = ["\\" + line if line[:1] in _MARKS and _MARK.match(line) else line for line in lines]
     return "\n".join(lines)
@@ -61,7 +61,7 @@ def code(text: str) -> str:
 
 
 def named(name: str, text: str) -> str:
-    """A line for text outside the main text, after the `name` of its kind; "" without text."""
+    """Return a line for text outside the main text, after the `name` of its kind; "" without text."""
     line = _line(text)
     return f"{name}: {line}" if line else ""
 

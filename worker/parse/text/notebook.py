@@ -30,7 +30,7 @@ _NO_CELLS = "The notebook has no list of cells. It is read as other JSON; save i
 #: Maximum digits of a number that is read.
 _MAX_DIGITS = 3
 
-#: Where the list of cells begins, and what stands between two cells.
+#: The beginning of the list of cells, and the separator of two cells.
 _CELLS_START = re.compile(r'"cells"\s*:\s*\[\s*')
 _BETWEEN = re.compile(r"\s*,\s*")
 
@@ -60,7 +60,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _cells_before_damage(text: str) -> list[Any]:
-    """The cells that are whole, up to the first that is not."""
+    """Return the intact cells before the first damaged one."""
     cells: list[Any] = []
     separator = _CELLS_START.search(text)
     decoder = json.JSONDecoder(parse_int=_small, parse_float=len)

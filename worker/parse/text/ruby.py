@@ -1,8 +1,4 @@
-"""Moves ruby text, the readings that stand above characters, behind the word that they belong to.
-
-A reader writes the base text as it comes, and marks readings where they stand. A word with readings inside is found by
-nobody. What has no markup of a word, such as Chinese, is taken for a word up to the next sign or blank.
-"""
+"""Moves ruby text, the readings above characters, behind the annotated word."""
 
 from __future__ import annotations
 

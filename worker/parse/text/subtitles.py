@@ -1,4 +1,4 @@
-"""Reads subtitles (WebVTT and SubRip): a line of text for each caption, behind the time at which it is shown."""
+"""Reads subtitles (WebVTT and SubRip): a line of text for each caption, after the time at which it is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.parse.text import ruby
 
 #: The line of times above a caption. Hours may be missing; fractions are not shown.
 _TIMES = re.compile(r"\s*((?:\d{1,4}:)?\d{1,2}:\d\d)[.,]\d{1,3}\s+-->\s")
-#: A tag of style, of a voice or of a time within a caption. That of a voice holds the speaker's name.
+#: A tag of style, of a voice or of a time within a caption. A voice's tag contains the speaker's name.
 _TAG = re.compile(
     r"<(?:v[.\w]{0,100}\s{1,20}(?P<voice>[^<>]{1,200})|(?P<name>/?[a-z0-9]{1,20})[^<>]{0,200})>|\{\\[^{}]{1,200}\}",
     re.IGNORECASE,
@@ -23,10 +23,10 @@ _RUBY = {"ruby": ruby.BEGIN, "/ruby": ruby.END, "rt": ruby.READING, "/rt": ruby.
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The captions, one a line. A caption that repeats the one before is left out. Raises what `decode` does."""
+    """Return the captions, one a line. A caption that repeats the previous one is left out. Raises as `decode`."""
     text = decode(data)
     captions = list(_captions(re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n"))))
-    # a file without times is read as it is
+    # a file without times is plain text
     return Document("\n".join(captions) or text, "subtitles")
 
 
@@ -45,5 +45,5 @@ def _captions(blocks: list[str]) -> Iterator[str]:
 
 
 def _shown(tag: re.Match[str]) -> str:
-    """What stands for a tag: the name of a speaker, or the mark of ruby text."""
+    """Return the replacement of a tag: the name of a speaker, or the mark of ruby text."""
     return f"{tag['voice']}: " if tag["voice"] else _RUBY.get((tag["name"] or "").lower(), "")

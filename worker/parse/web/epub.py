@@ -24,7 +24,7 @@ from worker.parse.web import html
 _CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _PACKAGE = "{http://www.idpf.org/2007/opf}"
 _REFERENCE = "{http://www.w3.org/2001/04/xmlenc#}CipherReference"
-#: Bytes at the end of a chapter in which it is closed.
+#: Bytes at the end of a chapter that contain its closing tag.
 _TAIL_BYTES = 4096
 _MARKUP = ("application/xhtml+xml", "text/html")
 

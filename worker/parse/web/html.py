@@ -34,7 +34,7 @@ _BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Maximum columns or rows that a cell spans.
 _MAX_SPAN = 64
-#: Names of elements in the head of a page that state a property.
+#: Names of metadata elements in the head of a page, by property.
 _META = {
     "author": "author",
     "description": "description",
@@ -44,7 +44,7 @@ _META = {
     "article:modified_time": "modified",
 }
 _MAIN = "main, [role=main]"
-#: What states the source or the licence of the main text, and not of the site.
+#: Elements with the source or the licence of the main text, not of the site.
 _KEPT = 'main [role="contentinfo"], [role=main] [role="contentinfo"]'
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
@@ -54,7 +54,7 @@ _INLINE_TAGS = (
 )
 _INLINE = frozenset(_INLINE_TAGS.split())
 
-#: What is written where an inline element begins, and where it ends.
+#: Text written where an inline element begins, and where it ends.
 _AROUND = {
     "code": ("`", "`"),
     "ruby": (ruby.BEGIN, ruby.END),
@@ -114,7 +114,7 @@ def _tree(markup: str) -> Any:
 
 
 def _stated(tree: Any) -> Iterator[tuple[str, str]]:
-    """What the head of a page states: names in lower case, each with its text."""
+    """Yield the metadata in the head of a page: names in lower case, each with its text."""
     for node in tree.css("head > meta[content]"):
         attributes = node.attributes
         name = attributes.get("name") or attributes.get("property")

@@ -39,7 +39,7 @@ _LISTS = {"itemizedlist", "orderedlist", "list", "simplelist", "procedure"}
 _ITEMS = {"listitem", "list-item", "member", "step"}
 _CODE = {"programlisting", "screen", "literallayout", "code", "preformat"}
 _ROWS, _CELLS = {"row", "tr"}, {"entry", "td", "th"}
-#: Elements that hold no text of the work: pictures as letters, ids, and what only a library's catalogue shows.
+#: Elements without text of the work: pictures as letters, ids, and data for a library's catalogue.
 _LEFT_OUT = {
     "binary",
     "indexterm",
@@ -51,14 +51,14 @@ _LEFT_OUT = {
     "custom-meta",
 }
 _LEFT_OUT |= {"article-categories", "history", "pub-date", "object-id", "counts", "publish-info", "stylesheet"}
-#: What a level of headings is made of; anything else only groups.
+#: Elements that form a level of headings; all others only group.
 _SECTIONS = {"section", "sec", "chapter", "part", "appendix", "preface", "abstract", "ack", "ref-list", "glossary"}
 _SECTIONS |= {*(f"sect{level}" for level in range(1, 6)), "simplesect", "poem", "stanza", "app", "fn-group"}
 _PEOPLE = {"author", "contrib"}
 _TABLES = {"table", "informaltable"}
-#: Names of characters that HTML has, but those that XML has as well.
+#: Names of characters that HTML defines and XML does not.
 _ENTITY = re.compile(r"&((?!(?:amp|lt|gt|quot|apos);)\w{1,40};)")
-#: What is written around ruby text, and around the readings in it.
+#: Marks around ruby text, and around the readings in it.
 _AROUND = {"ruby": (ruby.BEGIN, ruby.END), "rt": (ruby.READING, ruby.READ)}
 _MAX_LIST_LEVELS = 8
 #: Maximum levels of elements that are walked. Real ones have some twenty.
@@ -81,7 +81,7 @@ def read_jats(data: bytes, limits: Limits) -> Document:
 
 
 def _read(data: bytes, type_: str, limits: Limits) -> Document:
-    """The work as Markdown. What is not well-formed, or declares entities, is read as other XML is."""
+    """Return the work as Markdown. Malformed XML, or XML that declares entities, is read as other XML is."""
     try:
         root = fromstring(_ENTITY.sub(_character, decode(data)))
     except ParseError as error:

@@ -1,4 +1,4 @@
-"""Reads outlines (OPML): what has entries below it is a heading or an item with items below it."""
+"""Reads outlines (OPML): an entry with entries below it is a heading, or an item with items below it."""
 
 from __future__ import annotations
 
