@@ -23,7 +23,7 @@ from tests.bench.search.folded import folded_sets
 from tests.bench.search.granularity import ask_articles, ask_bare, ask_names, fill_articles, fill_bare
 from tests.bench.search.indexed import settings_of_run
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
-from tests.bench.search.messages import raised
+from tests.bench.search.messages import quotable, raised
 from tests.bench.search.parts import part
 from tests.bench.search.questions import Label, Passage, Question
 from tests.bench.search.recorded import Recorded, Recording, ranked
@@ -32,6 +32,7 @@ from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
 from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
+from tests.bench.search.variants import calibration_error
 from tests.hit_rows import hit_row
 from worker.vectors import Ranked, RankedRow
 
@@ -210,6 +211,25 @@ def test_a_docstring_is_asked_by_its_first_sentence_without_marks() -> None:
 def test_messages_are_read_from_what_is_raised() -> None:
     source = 'raise errors.Full(f"the bucket {name!r}\\n  is full")\nraise Empty("empty: %s" % name)\nraise Odd(name)'
     assert list(raised(source)) == [("Full", "the bucket %s is full"), ("Empty", "empty: %s"), ("Odd", "")]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ('the %s says "no" to all of it', "says no to all"),
+        ("{name!r} is in the way", "is in the way"),
+        ("%s is empty", ""),
+        ("", ""),
+    ],
+)
+def test_a_question_quotes_words_of_a_message_that_any_value_leaves(message: str, words: str) -> None:
+    assert quotable(message) == words
+
+
+def test_scores_that_are_chances_have_no_calibration_error() -> None:
+    assert calibration_error([(0.75, True), (0.75, True), (0.75, True), (0.75, False)]) == 0
+    assert calibration_error([(0.9, False), (0.1, True)]) == pytest.approx(0.9)
+    assert calibration_error([(1.0, True), (0.0, False)]) == 0
 
 
 def test_a_repository_is_unpacked_and_every_file_that_answers_counts(tmp_path: Path) -> None:

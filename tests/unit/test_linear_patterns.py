@@ -169,7 +169,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "runs of words": boosts.word_runs,
     "share of names": boosts.name_share,
     "a symbol": boosts._symbol_parts,
-    "a path": boosts._penalized_kinds,
+    "a path": boosts._is_test,
     "parts of a long query": lambda text: long_query.split([text]),
     "words to grep": fallback.words_of,
     "borders of a pattern": word_borders.split_borders,

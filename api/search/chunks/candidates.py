@@ -252,9 +252,7 @@ def boost(
     boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
     first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
     others = [each for each in candidates[boosted_chunks:] if each.id not in defining]
-    # a definition must not lose to the file that names it most often
-    about_files = 1 - signals.name_share if defining else 1.0
-    file_weights = {**weights, "coherence": about_files * weights["coherence"]}
+    file_weights = {**weights, "coherence": signals.about_files * weights["coherence"]}
     scored = _Scored.of(first)
     _add_features(scored, signals, weights)
     _add_files(scored, file_weights, grouped=request.group_by_file)

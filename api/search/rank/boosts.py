@@ -29,21 +29,8 @@ _TEST = re.compile(
     r"(^|[/._-])([Tt]ests?|testing|testdata|specs?|__tests__)/|(^|/)(test_|conftest|tests?\.)|[._-](tests?|spec)\.\w+$"
     r"|[a-z0-9](Tests?|Spec)\.\w+$"
 )
-_VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|node_modules|site-packages|external)/")
-_GENERATED = re.compile(
-    r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
-)
-_PENALIZED = {
-    "test": _TEST,
-    "vendored": _VENDORED,
-    "generated": _GENERATED,
-}
-#: Words with which a query asks for what is otherwise penalized.
-_ASKS_FOR = {
-    "test": {"test", "tests", "testing", "tested", "fixture", "spec"},
-    "vendored": {"vendor", "vendored", "vendoring", "bundled"},
-    "generated": {"generated", "minified", "lockfile", "snapshot"},
-}
+#: Words with which a query asks for tests, which otherwise rank lower.
+_ASKS_FOR_TESTS = frozenset(("test", "tests", "testing", "tested", "fixture", "spec"))
 #: Maximum paths and names whose terms a process caches.
 MAX_CACHED_TERMS = 1 << 14
 #: Minimum characters of a word's beginning that makes it resemble another word.
@@ -67,9 +54,8 @@ class QuerySignals:
     """The signals of a query: words, names with their defining chunks, phrases, and the caller's context.
 
     `forms` are the beginnings and the roots of each term. `name_share`, 0 to 1, is how much the query is about its
-    names: of several names, or in a long sentence, most are only mentioned. `unpenalized` are kinds of files that are
-    not penalized, because the query asks for them. `of_paths` keeps the features of each path: chunks of one file share
-    it.
+    names: of several names, or in a long sentence, most are only mentioned. `of_paths` keeps the features of each path:
+    chunks of one file share it.
     """
 
     terms: frozenset[str]
@@ -80,8 +66,18 @@ class QuerySignals:
     phrases: tuple[str, ...]
     runs: tuple[str, ...]
     context: Context
-    unpenalized: frozenset[str]
+    asks_for_tests: bool
     of_paths: dict[str, Mapping[str, float]] = field(default_factory=dict, compare=False)
+
+    @property
+    def about_files(self) -> float:
+        """How much a search asks for files, 0 to 1. A definition must not lose to the file that names it most often.
+
+        Words in quotes stand in one place.
+        """
+        if self.phrases:
+            return 0.0
+        return 1 - self.name_share if self.defining else 1.0
 
 
 def query_signals(texts: Sequence[str], defining: Collection[str], context: Context) -> QuerySignals:
@@ -99,7 +95,7 @@ def query_signals(texts: Sequence[str], defining: Collection[str], context: Cont
         phrases=phrases(joined),
         runs=tuple(run for text in texts for run in word_runs(text)),
         context=context,
-        unpenalized=frozenset(kind for kind, words in _ASKS_FOR.items() if query_terms & words),
+        asks_for_tests=not query_terms.isdisjoint(_ASKS_FOR_TESTS),
     )
 
 
@@ -161,10 +157,12 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
 
 def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
     """The features that all chunks of a file share."""
-    features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
-    features["path"] = _path_overlap(signals.forms, path)
     stem = _stem_terms(path)
-    features["stem"] = float(bool(stem) and stem <= signals.terms)
+    features = {
+        "test": float(not signals.asks_for_tests and _is_test(path)),
+        "path": _path_overlap(signals.forms, path),
+        "stem": float(bool(stem) and stem <= signals.terms),
+    }
     if signals.context.path is not None:
         features["near_path"] = _path_nearness(signals.context.path, path)
     return {name: value for name, value in features.items() if value}
@@ -193,9 +191,8 @@ def _symbol_parts(symbol: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
-def _penalized_kinds(path: str) -> tuple[str, ...]:
-    """The penalized kinds of file that a path shows."""
-    return tuple(name for name, pattern in _PENALIZED.items() if pattern.search(path))
+def _is_test(path: str) -> bool:
+    return _TEST.search(path) is not None
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)

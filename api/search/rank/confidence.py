@@ -15,10 +15,10 @@ from worker.tokens.spellings import without_joints
 
 #: Logistic regression on questions with and without an answer of fifteen folders, by the embedded model:
 #: `make bench-search ONLY=confidence` prints how well it tells them apart in each of them.
-WEIGHTS = {"nearest": 12.0, "words": 3.8, "run": 3.2, "defined": 2.8, "agreement": 3.2, "few": 1.0}
-#: The fit says -9.5. With this, a cosine of 0.56 alone is enough for `FITS`, and of 0.24 among two chunks: hits may
-#: answer a query in other words.
-INTERCEPT = -7.9
+WEIGHTS = {"nearest": 14.0, "words": 7.0, "run": 3.1, "defined": 2.4, "agreement": 1.8, "few": 1.3}
+#: With this, a cosine of 0.6 alone is enough for `FITS`, and of 0.24 among two chunks: hits may answer a query in other
+#: words.
+INTERCEPT = -9.6
 #: Nearest chunks that are counted. Among many chunks, one is near any query by chance: the cosine of the nearest one
 #: to a query without an answer is 0.07 among one chunk, 0.17 among ten, and 0.24 among a hundred.
 COUNTED_CHUNKS = 100
@@ -36,7 +36,7 @@ AGREEING = 20
 USUAL_AGREEMENT = 0.3
 #: Score of the fifth hit, as a share of the first, where there are fewer hits.
 USUAL_FIFTH = 0.5
-#: Confidence below which nothing fits well. It holds for eight in ten of the questions without an answer, and for three
+#: Confidence below which nothing fits well. It holds for eight in ten of the questions without an answer, and for five
 #: in a thousand of the others: a wrong note costs trust.
 FITS = 0.23
 #: Logistic regression on whether one of the first `ANSWERING_HITS` answers, where misses are negatives, and so are

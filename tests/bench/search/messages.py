@@ -19,6 +19,11 @@ FEWEST, MOST = 5, 30
 VALUES = ("'abc'", "42", "None", "<class 'int'>", "http://x.org/a")
 _PLACE = re.compile(r"%[rsd]|\{[^}]*\}")
 
+#: Numbers of words that a question quotes of a message, at least and at most.
+FEWEST_QUOTED, QUOTED = 3, 4
+#: The forms in which people quote an error, from the words and the name of the package. They take turns.
+QUOTING = ('"{0}"', 'where is "{0}" raised', 'why does {1} say "{0}"', 'handling of "{0}" errors in {1}')
+
 #: The forms in which people paste an error, from its class and message.
 FORMS: dict[str, Callable[[str, str], str]] = {
     "as printed": lambda _, message: message,
@@ -39,6 +44,25 @@ def ask() -> list[Question]:
         Question(query=form(class_, _filled(message, values)), kind=kind, relevant=(Label(path=path),))
         for (path, class_, message), (kind, form) in zip(chosen, forms, strict=False)
     ]
+
+
+def ask_quoted() -> list[Question]:
+    """Questions that quote words of a message which one file alone has."""
+    flat = {path: " ".join(source.lower().split()) for path, source in sources().items()}
+    quoted = {words: path for path, _, message in _raised() if (words := quotable(message))}
+    fit = [(words, path) for words, path in quoted.items() if [p for p in flat if words.lower() in flat[p]] == [path]]
+    random.Random(SEED).shuffle(fit)
+    return [
+        Question(query=form.format(words, path.partition("/")[0]), kind="quoted", relevant=(Label(path=path),))
+        for (words, path), form in zip(fit[:MESSAGES], cycle(QUOTING), strict=False)
+    ]
+
+
+def quotable(message: str) -> str:
+    """The first words of the longest part of a message without placeholders; "" if there are too few."""
+    parts = [part.replace('"', "").split() for part in _PLACE.split(message)]
+    words = max(parts, key=len)[:QUOTED]
+    return " ".join(words) if len(words) >= FEWEST_QUOTED else ""
 
 
 def _filled(message: str, values: Iterator[str]) -> str:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from statistics import fmean
+from typing import NamedTuple
 
-from api.search.rank.confidence import FITS
+from api.search.rank.confidence import ANSWERING_HITS, FITS, Confidence
 from api.search.rank.weights import LEG_WEIGHTS, RANKING_WEIGHTS, WEIGHTS, Weights
 from schemas.queries.search import Query
 from tests.bench.search.measures import MEASURES, Ranks, ranks
@@ -18,6 +20,8 @@ from tests.bench.search.recorded import Recording, passages, ranked, ranking
 from tests.bench.search.trees.coverage import Mean, difference
 
 DEPTH = 10
+#: The score from which a caller may expect an answer, and the ranges of scores that are compared.
+SURE, BINS = 0.5, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,8 @@ def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Reco
     """Print how well the confidence tells questions with an answer from those without, as AUC.
 
     The other columns are the shares of both that get the note `nothing_fits_well`. The last rows are means of searches
-    among a few files of each folder.
+    among a few files of each folder, and how far scores are chances: their calibration error, how well they tell hits
+    from misses, and the share of hits where they are at least a half.
     """
     rows = {fold: _told_apart(_fits(each), _fits(without_answer[fold])) for fold, each in folds.items()}
     rows["mean"] = _means(list(rows.values()))
@@ -83,6 +88,14 @@ def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Reco
     _row("", "AUC", "noted", "noted of none")
     for fold, cells in rows.items():
         _row(fold, *(f"{cell:.3f}" for cell in cells))
+    judged = [each for recording in folds.values() for each in _judged(recording)]
+    others = [each.answers for recording in without_answer.values() for each in _judged(recording)]
+    hits, misses = ([each.answers for each in judged if each.is_hit is of] for of in (True, False))
+    sure = [each.is_hit for each in judged if each.answers >= SURE]
+    _row("score", "ECE", "AUC", "right if sure", "sure of none")
+    error = calibration_error([(each.answers, each.is_hit) for each in judged])
+    cells = [error, auc(hits, misses) if misses else nan, fmean(sure), fmean(score >= SURE for score in others)]
+    _row("", *(f"{cell:.3f}" for cell in cells))
 
 
 def _means(rows: Sequence[Sequence[float]]) -> list[float]:
@@ -99,9 +112,34 @@ def auc(scores: Sequence[float], others: Sequence[float]) -> float:
     return fmean((score > other) + (score == other) / 2 for score in scores for other in others)
 
 
+def calibration_error(scores: Sequence[tuple[float, bool]]) -> float:
+    """The mean distance of ten ranges of scores from their shares of hits, by their sizes."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for score, is_hit in scores:
+        bins.setdefault(min(BINS - 1, int(BINS * score)), []).append((score, is_hit))
+    return sum(abs(sum(score - is_hit for score, is_hit in each)) for each in bins.values()) / len(scores)
+
+
+class _Judged(NamedTuple):
+    """The confidence of a question, and whether one of the first five hits answers it."""
+
+    fits: float
+    answers: float
+    is_hit: bool
+
+
+def _judged(recording: Recording) -> list[_Judged]:
+    judged = []
+    for each in recording.recorded:
+        found = ranking(Query(query=each.question.query), WEIGHTS, each, recording.rows)
+        sure = found.confidence or Confidence(0.0, 0.0)
+        is_hit = any(ranks(each.question.relevant, passages(found.candidates, ANSWERING_HITS)))
+        judged.append(_Judged(sure.fits, sure.answers, is_hit))
+    return judged
+
+
 def _fits(recording: Recording) -> list[float]:
-    every = (ranking(Query(query=each.question.query), WEIGHTS, each, recording.rows) for each in recording.recorded)
-    return [0.0 if each.confidence is None else each.confidence.fits for each in every]
+    return [each.fits for each in _judged(recording)]
 
 
 def found_by(variant: Variant, recording: Recording) -> list[Ranks]:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.search import granularity
+from tests.bench.search import granularity, messages
 from tests.bench.search.fit import sections
 from tests.bench.search.folded import folded_sets
 from tests.bench.search.indexed import indexed
@@ -61,6 +61,8 @@ def groups(eval_dir: Path) -> dict[str, Group]:
     found |= {
         f"{kind}:{name}": Group(name, SETS[name].fill, asking(SETS[name].ask)) for name, kind in OF_OTHERS.items()
     }
+    quoted = asking(messages.ask_quoted)
+    found["files:quoted"] = Group("messages", SETS["messages"].fill, quoted)
     bare = Group("bare", granularity.fill_bare, asking(granularity.ask_bare), "recall@10")
     found["spans:docstrings"] = bare
     for language in LANGUAGES:

@@ -132,7 +132,7 @@ def _prepared(each: Recorded, rows: Rows) -> Prepared:
         is_code=np.array([row.file_type in CODE_TYPES for row in chunks], dtype=bool),
         features=features,
         defining=[number[id_] for id_ in each.defining if id_ in number],
-        about_files=1 - signals.name_share if each.defining else 1.0,
+        about_files=signals.about_files,
         files=[(row.file_id, row.file_type == "code") for row in chunks],
         passages=[Passage(row.file_path, row.start_line, row.chunk_text) for row in chunks],
     )

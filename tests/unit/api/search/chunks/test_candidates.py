@@ -76,6 +76,15 @@ def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple
     assert any("coherence" in each.parts for each in hits) is supports
 
 
+@pytest.mark.parametrize(("query", "supports"), [("token bucket", True), ('a "token bucket"', False)])
+def test_a_file_does_not_gain_by_its_other_chunks_where_a_query_quotes_words(query: str, supports: bool) -> None:
+    rows = {name: hit_row(name, f"{name} is a token bucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
+    request = Query(query=query, explain=True)
+    fusion = fuse(request, WEIGHTS, [Ranking(query, "text", [RankedRow(name, 9.0) for name in "acb"])], ())
+    hits = rank_candidates(request, WEIGHTS, fusion, rows).candidates
+    assert any("coherence" in each.parts for each in hits) is supports
+
+
 def test_hits_that_hardly_differ_have_scores_that_hardly_differ() -> None:
     rows = {name: hit_row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
     first, second = ranked(Query(query="water"), rows, vector=[("xa", 0.500), ("xb", 0.501)])

@@ -83,19 +83,6 @@ def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
     assert "symbol" not in features_of("how is water drawn", row(symbol="TokenBucket"))
 
 
-@pytest.mark.parametrize(
-    ("path", "mark", "query"),
-    [
-        ("tests/test_water.py", "test", "test of the water"),
-        ("pip/_vendor/water.py", "vendored", "the vendored copy of water"),
-        ("dist/water.js", "generated", "the generated water"),
-    ],
-)
-def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, query: str) -> None:
-    assert features_of("how is water drawn", row(path))[mark] == 1
-    assert mark not in features_of(query, row(path))
-
-
 def test_four_words_in_a_row_count_where_a_chunk_has_them_verbatim() -> None:
     text = 'raise ValueError(f"the bucket {name} is empty, fill it first")'
     query = "the bucket b is empty, fill it first"
@@ -152,32 +139,19 @@ def test_a_phrase_counts_where_it_stands_verbatim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "feature"),
+    "path",
     [
-        ("tests/unit/test_a.py", "test"),
-        ("src/a_test.go", "test"),
-        ("web/a.spec.ts", "test"),
-        ("vendor/lib/a.go", "vendored"),
-        ("lib/_vendor/a.py", "vendored"),
-        ("src/FooTest.java", "test"),
-        ("src/BarTests.cs", "test"),
-        ("src/FooSpec.kt", "test"),
-        ("app/tests.py", "test"),
-        ("pkg/testdata/a.txt", "test"),
-        ("Water.Tests/Pump.cs", "test"),
-        ("dist/app.js", "generated"),
-        ("api/thing_pb2.py", "generated"),
+        *("tests/unit/test_a.py", "src/a_test.go", "web/a.spec.ts", "src/FooTest.java", "src/BarTests.cs"),
+        *("src/FooSpec.kt", "app/tests.py", "pkg/testdata/a.txt", "Water.Tests/Pump.cs"),
     ],
 )
-def test_tests_and_copies_are_told_by_their_paths(path: str, feature: str) -> None:
-    assert features_of("anything", row(path)) == {feature: 1}
+def test_tests_are_told_by_their_paths(path: str) -> None:
+    assert features_of("anything", row(path)) == {"test": 1}
 
 
 @pytest.mark.parametrize(
     "path",
-    [
-        *("src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py", "src/Contest.java", "src/attests.py"),
-    ],
+    ["src/latest.py", "src/contest/a.py", "src/Contest.java", "src/attests.py"],
 )
 def test_what_only_looks_like_one_is_none(path: str) -> None:
     assert features_of("anything", row(path)) == {}

@@ -60,8 +60,8 @@ def test_meaning_or_words_alone_are_enough() -> None:
     [
         *((1, 0.16, False), (1, 0.18, True)),
         *((2, 0.22, False), (2, 0.24, True)),
-        *((COUNTED_CHUNKS, 0.55, False), (COUNTED_CHUNKS, 0.57, True)),
-        *((2 * COUNTED_CHUNKS, 0.55, False), (2 * COUNTED_CHUNKS, 0.57, True)),
+        *((COUNTED_CHUNKS, 0.59, False), (COUNTED_CHUNKS, 0.61, True)),
+        *((2 * COUNTED_CHUNKS, 0.59, False), (2 * COUNTED_CHUNKS, 0.61, True)),
     ],
 )
 def test_hits_may_answer_a_query_in_other_words(compared: int, nearest: float, fits: bool) -> None:
