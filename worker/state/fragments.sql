@@ -1,16 +1,16 @@
--- Parts that several queries share. A query includes one as `:name`, and so may a fragment.
+-- Parts that several queries share. A query includes one by its name after a colon, and so may a fragment.
 
 -- name: avoid_table_scans
--- The planner finds rows by an index until the transaction ends. Otherwise it reads a whole table that many indexes
--- share. It expects the rows of a few files to be a large part of it, or a limit to end the reading early.
+-- Makes the planner find rows by an index until the transaction ends. Otherwise it reads a whole table that many
+-- indexes share: it expects the rows of a few files to be a large part of it, or a limit to end the reading early.
 set_config('enable_seqscan', 'off', true)
 
 -- name: hurry
--- From here on the transaction waits for each lock for at most a second: it holds one for which others wait.
+-- From here on the transaction waits at most a second for each lock, because it holds one for which others wait.
 set_config('lock_timeout', '1s', true)
 
 -- name: open
--- status of a task that has not ended, or of a file that waits or is worked on
+-- status of an open task, or of a file that waits or is worked on
 ('pending', 'indexing')
 
 -- name: index_columns
@@ -19,7 +19,7 @@ i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.ke
 i.text_key
 
 -- name: ended_task
--- Columns of a task t that ended just now. One look at each of two partial indexes: a condition on both states would
+-- Columns of a task t that has just ended. Each of two partial indexes is read once: a condition on both states would
 -- let the plan read the files of all indexes.
 t.id, t.tool_id, t.index_id, t.folder_node_id, t.request_id, t.status, t.error, t.error_code, t.over_cost, t.rerun,
 t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun_tool_ids,
@@ -29,7 +29,7 @@ t.rerun_full, t.rerun_allow_removals, t.rerun_request_id, t.rerun_paths, t.rerun
      ORDER BY f.lease_owner LIMIT 1) IS NOT NULL) AS awaits_vectors
 
 -- name: is_stopped
--- whether a cancel of an open task t of an index i is noted: its work has stopped, though its row says otherwise
+-- whether a cancel of an open task t of an index i is recorded: its work has stopped, though its row says otherwise
 i.stopping = t.id AND t.status IN :open
 
 -- name: shown_status
@@ -37,8 +37,8 @@ i.stopping = t.id AND t.status IN :open
 CASE WHEN :is_stopped THEN 'cancelled' ELSE t.status END
 
 -- name: task_of_tool
--- A task t of an index i as a tool s shows it. Sweeps note what a task waits for. `unwatched_seconds` counts from the last
--- sweep, or from the task's creation if that is later.
+-- A task t of an index i as a tool s shows it. Sweeps record the reason why a task waits. `unwatched_seconds` counts
+-- from the last sweep, or from the task's creation if that is later.
 s.id AS tool_id, s.project_id, s.created_at AS tool_created_at, t.id AS task_id, t.kind, :shown_status AS status,
 t.folder_node_id, t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.held_removals,
 t.total_bytes, t.done_bytes, t.ignored, t.total_chunks, t.embedded_chunks, t.reused_chunks, t.tokens, t.progress,
@@ -56,8 +56,7 @@ i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS
 coalesce(s.config ->> 'embedding_model', s.config ->> 'dimensions') IS NOT NULL AS names_model
 
 -- name: may_hide
--- Whether lists may hide files of a tool s over an index i: those of its rules, or those of nodes. It does not matter
--- what they are.
+-- Whether any lists may hide files of a tool s over an index i, from its rules or from nodes.
 (jsonb_path_exists(s.config, '$.rules[*].acl.type() ? (@ == "array")') OR EXISTS (:nodes_with_lists))
 
 -- name: nodes_with_lists
@@ -73,27 +72,29 @@ coalesce((SELECT extract(epoch FROM now() - greatest(ran_at, pg_postmaster_start
           FROM upkeep WHERE name = 'sweep'), 0)
 
 -- name: is_alive
--- Whether a process p noted within `patience` that it runs, by Postgres' clock, which may have been set back since. While
--- Postgres was away nobody could note anything, so that all get time after its start, unless one of the same name took
--- their place since.
+-- Whether a process p sent a heartbeat within `patience`, by Postgres' clock, which may have been set back since. No
+-- process could send one while Postgres was away, so all get time after its start, unless one of the same name replaced
+-- them.
 (p.seen_at BETWEEN now() - %(patience)s AND now() + %(patience)s
  OR pg_postmaster_start_time() BETWEEN now() - %(patience)s AND now() AND NOT EXISTS (
     SELECT FROM host_process s WHERE s.host_id = p.host_id AND s.role = p.role AND s.node = p.node
       AND s.seen_at > pg_postmaster_start_time()))
 
 -- name: is_declined
--- whether the worker at hand has just left t, a task or a build, to other workers
+-- whether the current worker has just left t, a task or a build, to other workers
 EXISTS (SELECT FROM declined_work d
         WHERE d.work_id = t.id AND d.process_id = %(me)s::uuid AND d.declined_at > now() - interval '20 s')
 
 -- name: first_pending
--- The first pending file of the index of a task t; files without their words come first. The order makes the plan use an
--- index. Without it, the plan for many pending files would read the table, finished rows first, until it meets one.
+-- The first pending file of the index of a task t; files without their words come first. The order makes the plan use
+-- an index. Without it, the plan for many pending files would read the table, with finished rows first, up to a pending
+-- one.
 SELECT f.id FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
 ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1
 
 -- name: first_without_words
--- that file if its words are not searchable yet; a condition within would let the plan read all that wait for vectors
+-- That file, if its words are not searchable yet. A condition within would let the plan read all files that wait for
+-- vectors.
 SELECT f.id FROM (
     SELECT f.id, f.awaits_vectors FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending'
     ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1) f
@@ -114,8 +115,8 @@ WHERE NOT (t.listing AND f.awaits_vectors)
     ORDER BY f.awaits_vectors, f.size_bytes, f.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 
 -- name: is_done
--- Whether a task t runs, all is listed, and no file of its index is open. A task that is to follow waits for words
--- only: it also writes the vectors that are left. One look at each of three partial indexes.
+-- Whether a task t runs, all is listed, and no file of its index is open. A task with a follow-up waits for words only:
+-- the follow-up also writes the remaining vectors. Each of three partial indexes is read once.
 t.status = 'indexing' AND NOT t.listing AND (:first_without_words) IS NULL AND (t.rerun OR (:first_pending) IS NULL)
   AND (SELECT f.id FROM search_index_file f
        WHERE f.index_id = t.index_id AND f.status = 'indexing' AND NOT (t.rerun AND f.awaits_vectors)
@@ -127,7 +128,7 @@ concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dime
     i.settings #>> '{embedder,precision}')
 
 -- name: is_in_reach
--- whether the process at hand sees what an index i needs: its vectors, the contents of nodes, and its folder
+-- whether the current process sees the needs of an index i: its vectors, the contents of nodes, and its folder
 NOT (i.vector_store = ANY (%(refused)s::text[])
      OR i.source ->> 'kind' = 'nodes' AND 'objects' = ANY (%(refused)s::text[])
      OR EXISTS (SELECT FROM folder_refusal l WHERE l.index_id = i.id AND l.host_id = %(host)s::text
@@ -156,8 +157,8 @@ at_work AS MATERIALIZED (
 substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 
 -- name: files_in_spans
--- The files f of an index in some spans of keys. An index has the first bytes of keys. The order has each span looked up
--- in it, also while the statistics do not know the folder: a join would compare all its files with all spans.
+-- The files f of an index in some spans of keys. An index has the first bytes of keys. The order makes the plan look up
+-- each span in it, even before the statistics know the folder: a join would compare all its files with all spans.
 unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS s (first, until) CROSS JOIN LATERAL (
     SELECT * FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.key >= s.first AND f.key < s.until
       AND substr(f.key, 1, 512) >= substr(s.first, 1, 512) AND substr(f.key, 1, 512) <= substr(s.until, 1, 512)
@@ -179,44 +180,44 @@ EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
 -- name: counted
--- columns of a file f that the counts of a task are made of
+-- columns of a file f from which the counts of a task are computed
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,
 f.live_embedded, f.vectors_due, f.lost, f.awaits_vectors, f.code_version, f.listed_reason, f.timings
 
 -- name: claimed
--- columns of a file f that a claim has
+-- columns of a file f for a claim
 f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
 f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.live_embedded, f.words_language,
 f.properties, f.stated, f.note, f.lost, f.generation, f.vectors_due, f.awaits_vectors
 
 -- name: has_words
--- whether the words of a file f are searchable as it was listed
+-- whether the words of a file f are searchable in its listed version
 (f.status = 'indexed' OR f.awaits_vectors)
 
 -- name: failed_with_words
--- How many files of an ended task t failed although their words are searchable: a text is refused, or costs too much.
--- The task's counts have these among the failed files only.
+-- The number of files of an ended task t that failed although their words are searchable: a text is refused, or costs
+-- too much. The task's counts include these among the failed files only.
 CASE WHEN t.finished_at IS NOT NULL AND t.failed_files > 0 AND t.vectors_due > 0 THEN (
     SELECT count(*) FROM search_index_file f
     WHERE f.index_id = t.index_id AND f.lost AND f.status = 'failed' AND f.awaits_vectors) ELSE 0 END
 
 -- name: is_left
--- whether the words of a file f are still to be read
+-- whether the words of a file f are not read yet
 f.status IN :open AND NOT f.awaits_vectors
 
 -- name: is_passed
--- whether a file f needs no reading of its content, or needed none
+-- whether the content of a file f needs no reading, or needed none
 CASE WHEN :is_left THEN f.listed_reason IS NOT NULL OR f.work IN ('path', 'remove') ELSE NOT f.timings ? 'parse' END
 
 -- name: kind
--- What the work on a file f depends on, by its name. An image takes its time whatever its size, and a document more for
--- a byte of text than a file that is text.
+-- The kind of work on a file f, by its name. An image takes the same time whatever its size, and a document takes more
+-- per byte of text than a text file.
 CASE WHEN :is_passed THEN 'text' WHEN starts_with(f.code_version, 'image-') THEN 'image'
      WHEN split_part(f.code_version, '-', 1) IN ('msg', 'pdf', 'docx', 'doc', 'pptx', 'xls', 'xlsx', 'odt', 'epub')
      THEN 'document' ELSE 'text' END
 
 -- name: bytes_to_read
--- the bytes of a file f that take time, with what opening a file takes
+-- the bytes of a file f that take time, including the cost of opening it
 CASE WHEN :is_passed THEN 0 ELSE f.size_bytes END + 1024
 
 -- name: read_ms
@@ -229,9 +230,9 @@ round(1000 * (coalesce((f.timings ->> 'read')::float8, 0) + coalesce((f.timings 
 f.task_id = k.id AND (f.status IN ('indexed', 'skipped', 'failed') OR f.awaits_vectors AND f.status IN :open)
 
 -- name: file_counts
--- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. `removing` adds 1 to each
--- size, so that the removal of an empty file counts too. A worker of an earlier release that wrote the vectors of a file
--- noted only that none is lost.
+-- The increments of files f to the counts of a task k; f.sign is 1, or -1 for the earlier state of a file. `removing`
+-- adds 1 to each size, so that the removal of an empty file counts too. A worker of an earlier release that wrote a
+-- file's vectors recorded only that none is lost.
 coalesce(sum(f.sign) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed'), 0) AS indexed,
 coalesce(sum(f.sign) FILTER (WHERE f.status = 'skipped'), 0) AS skipped,
@@ -253,14 +254,14 @@ coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AN
 coalesce(sum(f.sign) FILTER (WHERE f.task_id = k.id AND f.status IN ('indexed', 'skipped', 'failed')), 0) AS worked_files
 
 -- name: note_counts
--- Ends a statement that changes files of one task. Its parts `before` and `after` hold them as they were and as they
--- are. The difference is a row of its own: in the task's row, workers would wait for each other.
+-- Ends a statement that changes files of one task. Its parts `before` and `after` hold their states. The difference is
+-- a row of its own, because workers would wait for each other in the task's row.
 INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, searchable, chunks, vectors,
     embedded, reused, tokens, total_bytes, done_bytes, due, text_left, document_left, image_left, removing,
     worked_files, text_read, text_ms, document_read, document_ms, image_read, image_ms)
 SELECT k.id, :file_counts,
-    -- What a task itself has read of each kind is only noted: to make it out again for all files of an index took five
-    -- times as long as all their counts.
+    -- The amounts that a task itself has read of each kind are only added up: computing them again from all files of an
+    -- index took five times as long as all their counts.
     coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_read,
     coalesce(sum(f.sign * :read_ms) FILTER (WHERE :is_read_now AND :kind = 'text'), 0) AS text_ms,
     coalesce(sum(f.sign * (:bytes_to_read)) FILTER (WHERE :is_read_now AND :kind = 'document'), 0) AS document_read,
@@ -272,8 +273,8 @@ FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
 GROUP BY k.id
 
 -- name: set_counts
--- Columns of a task t that get the counts c, in addition to what they have if c.kept is 1 instead of 0. Progress is by
--- bytes and never falls.
+-- Columns of a task t that get the counts c; with c.kept = 1 they are added to the present values, with 0 they replace
+-- them. Progress is by bytes and never falls.
 total_files = c.kept * t.total_files + c.total, indexed_files = c.kept * t.indexed_files + c.indexed,
     skipped_files = c.kept * t.skipped_files + c.skipped, failed_files = c.kept * t.failed_files + c.failed,
     removed_files = c.kept * t.removed_files + c.removed, total_chunks = c.kept * t.total_chunks + c.chunks,
@@ -312,12 +313,12 @@ id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, conten
 end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page, embedded, lost, keywords, code
 
 -- name: without_row
--- after a part `drafted` that deletes drafts: those of their chunks that have no row
+-- after a part `drafted` that deletes drafts: the ids of their chunks without a row
 SELECT o.id, d.index_id FROM drafted d CROSS JOIN unnest(d.ids) AS o (id)
 LEFT JOIN LATERAL (SELECT true AS has_row FROM chunk c WHERE c.id = o.id LIMIT 1) c ON true WHERE c.has_row IS NULL
 
 -- name: drafted
--- the chunks that open files of an index may get: the store may hold them before they have a row
+-- the chunks that open files of an index may get: the store may have them before they have a row
 ARRAY (SELECT unnest(d.ids) FROM chunk_draft d JOIN search_index_file f ON f.id = d.file_id
        WHERE d.index_id = %(index_id)s AND f.status IN :open)
 
@@ -328,7 +329,7 @@ nullif(coalesce((SELECT p.all_metadata FROM content_node p
        || coalesce(%(metadata)s::jsonb, '{}'), '{}')
 
 -- name: changed_size
--- bytes of the metadata of a node that was written; null if neither metadata nor an access list holds for it
+-- bytes of the metadata of a node that was written; null if it has neither metadata nor an access list
 CASE WHEN all_metadata IS NOT NULL OR acl_class IS NOT NULL THEN coalesce(octet_length(all_metadata::text), 0) END
 
 -- name: admits
@@ -345,7 +346,7 @@ id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, cre
 project_id = %(project_id)s AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
 
 -- name: is_next_of_class
--- whether a node of a list c is in a folder, or at the top, behind the last one that was listed; 0 stands for no list
+-- whether a node of a list c is in a folder, or at the top, after the last listed one; 0 means no list
 coalesce(acl_class, 0) = c.class AND :is_in_folder
     AND (%(after_name)s::text IS NULL
          OR (substr(name, 1, 200) COLLATE "C", name COLLATE "C", id COLLATE "C")
@@ -360,8 +361,8 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = coalesce(f.no
     THEN convert_from(substring(f.key FOR greatest(position('\x2fff00'::bytea IN f.key) - 1, 0)), 'UTF8') END)
 
 -- name: is_in_classes
--- Whether a file f of an index i is in readable classes, or in none. A file whose node is gone is not: nobody knows its
--- list. Neither is one whose text came from an earlier node of the same id, until a run has read the new one.
+-- Whether a file f of an index i is in readable classes, or in none. A file whose node is gone is not, because its list
+-- is unknown. Neither is a file whose text came from an earlier node of the same id, until a run has read the new one.
 (i.source ->> 'kind' <> 'nodes' OR n.id IS NOT NULL AND (n.acl_class IS NULL OR n.acl_class = ANY (%(classes)s))
     AND split_part(coalesce(f.live_stamp, f.stamp), '-', 2) = (:created)::text)
 
@@ -374,11 +375,11 @@ EXISTS (SELECT FROM acl_class l WHERE l.project_id = a.project_id AND l.id > a.i
         WHERE n.project_id = a.project_id AND n.own_acl = a.id AND n.acl_class IS NOT NULL)
 
 -- name: created
--- when a node n was made, in microseconds since 1970: its stamps have it
+-- the creation time of a node n, in microseconds since 1970, which its stamps contain
 (extract(epoch FROM n.created_at) * 1000000)::bigint
 
 -- name: acl_of_node
--- the own list of a node n, and whether it must not be read by a caller; without `admitting`, all may be
+-- the own list of a node n, and whether a caller must not read it; without `admitting`, all may be read
 (SELECT a.entries FROM acl_class a WHERE a.id = n.own_acl) AS acl,
 %(admitting)s::text[] IS NOT NULL AND n.acl_class IS NOT NULL
     AND NOT EXISTS (SELECT FROM acl_class a WHERE a.id = n.acl_class AND :admits) AS withheld
@@ -388,13 +389,13 @@ EXISTS (SELECT FROM acl_class l WHERE l.project_id = a.project_id AND l.id > a.i
 id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, listed_reason, mtime_ms
 
 -- name: is_unfinished
--- whether there is work to do on a file f, however it is listed
+-- whether a file f needs work, however it is listed
 (f.work = 'remove'
  OR f.task_id <> %(task_id)s AND (f.status NOT IN ('indexed', 'skipped') AND NOT (f.status IN :open AND f.awaits_vectors)
                                   OR (SELECT "full" FROM search_index_task WHERE id = %(task_id)s)))
 
 -- name: needs_work
--- whether there is work to do on a file f that was listed as `excluded` says
+-- whether a file f needs work once it is listed as `excluded`
 (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
     (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
 OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
@@ -406,7 +407,7 @@ status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_
     tokens = 0, updated_at = now()
 
 -- name: config_over
--- the config of a tool s over an index i that it has, or switches to
+-- the config of a tool s over an index i that it has, or to which it switches
 CASE WHEN s.index_id = i.id THEN s.config WHEN s.next_index_id = i.id THEN s.next_config END
 
 -- name: touches_root
@@ -420,16 +421,16 @@ SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*)
 FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
 
 -- name: waits_since
--- since when a change c waits for a run that is due; one that a cancel kept does not wait
+-- the time since which a change c waits for a due run; one that a cancel kept does not wait
 CASE WHEN c.due_at IS NULL THEN excluded.since ELSE coalesce(c.since, excluded.since) END
 
 -- name: noted_paths
--- the paths of a change c together with those that are added to it; null means the whole folder, whatever is added
+-- the paths of a change c, including added ones; null means the whole folder, whatever is added
 CASE WHEN c.since IS NULL THEN excluded.paths
      ELSE joined_paths(c.paths, excluded.paths, %(most_paths)s) END
 
 -- name: rerun_tool_ids_with_more
--- the tools that asked for the run that follows a task t, with another one
+-- the tools that requested the run that follows a task t, with another one
 CASE WHEN %(tool_id)s = ANY (t.rerun_tool_ids) THEN t.rerun_tool_ids ELSE t.rerun_tool_ids || %(tool_id)s::uuid END
 
 -- name: rerun_paths_with_more
@@ -442,13 +443,13 @@ LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 
 -- name: metadata_view
--- how a tool s sees the metadata of its files
+-- the view of a tool s on the metadata of its files
 jsonb_build_object(
     'declared', coalesce(s.config -> 'metadata', '{}'), 'sources', coalesce(s.config -> 'metadata_from', '[]'),
     'rules', coalesce(s.config -> 'rules', '[]'))
 
 -- name: stated_metadata
--- what the sources of metadata state of a file f, of which later ones replace earlier ones
+-- the metadata of a file f from its sources; later sources replace earlier ones
 coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
     jsonb_strip_nulls(f.properties - ARRAY ['keywords', 'created', 'modified', 'opening'] || jsonb_build_object(
         'keywords', nullif(array_remove(regexp_split_to_array(f.properties ->> 'keywords', '\s*[,;]\s*'), ''), '{}'),
@@ -464,7 +465,7 @@ coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
              ORDER BY c.id LIMIT 1), '{}')
 
 -- name: has_live
--- whether a file f holds what its removal would lose: live chunks, or metadata of the file beside it
+-- whether a file f has data that its removal would lose: live chunks, or metadata of the file beside it
 (f.live_fingerprint IS NOT NULL OR f.stated -> 'sidecars' IS NOT NULL)
 
 -- name: is_selected
@@ -472,7 +473,7 @@ coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
 (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s::uuid[]))
 
 -- name: is_of_selected
--- whether a row, with no other table that has files, is of such a file
+-- whether a row belongs to such a file, if no other table of the query has files
 (%(only)s::uuid[] IS NULL OR file_id = ANY (%(only)s::uuid[]))
 
 -- name: is_in_selected
@@ -488,14 +489,14 @@ coalesce(CASE WHEN 'properties' = ANY (%(sources)s::text[]) THEN
 (%(readable)s::text[] IS NULL OR n.key = ANY (%(readable)s))
 
 -- name: hit_columns
--- what an answer shows of a chunk c of a file f, whose node n may have a URL
+-- the columns of an answer for a chunk c of a file f, whose node n may have a URL
 c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id, f.id_path AS file_id_path,
 f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index, f.live_chunks AS total_chunks,
 c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language, c.context, c.symbol, c.node_type,
 c.scope, c.level, c.page, c.embedded, (NOT :has_words OR f.missing) AS stale, n.url, n.all_metadata AS metadata
 
 -- name: hit_version
--- The transactions that last wrote the rows of a hit. It changes whenever what `hits` returns changes.
+-- The transactions that last wrote the rows of a hit. It changes whenever the columns of `hits` change.
 concat_ws(' ', c.xmin, f.xmin, n.xmin)
 
 -- name: version_with_lists
@@ -534,8 +535,8 @@ EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM search_index_upkeep WHERE i
 least(%(longest)s, greatest(%(every)s, (SELECT now() - max(k.created_at) FROM search_index_task k WHERE k.index_id = i.id)))
 
 -- name: newest_task
--- Tables and conditions that select the newest task of the index that a query is about. No two have the same time:
--- `create` gives each a later one. A second key of the order would make Postgres sort what it finds in order.
+-- Tables and conditions that select the newest task of the query's index. No two tasks have the same time, because
+-- `create` gives each a later one. A second sort key would make Postgres sort rows that an index returns in order.
 search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC LIMIT 1
 
 -- name: newest_task_of_tool
@@ -569,7 +570,7 @@ coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
     SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
 
 -- name: begin_again
--- columns of a tree that is to be built
+-- columns of a tree to build
 status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,
     deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false,
     expected_summaries = 0, done_summaries = 0,
@@ -581,7 +582,7 @@ status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NU
 owner = NULL, lease_until = NULL, warning = NULL, finished_at = now(), epoch = t.epoch + 1
 
 -- name: key_columns
--- of a key, without its hash
+-- columns of a key, without its hash
 id, project_id, name, scopes, created_at, expires_at, last_used_at, revoked_at, replaced_by,
     CASE WHEN :key_is_valid THEN 'valid' WHEN revoked_at IS NULL THEN 'expired' ELSE 'revoked' END AS state
 

@@ -5,7 +5,7 @@ SELECT id FROM installation
 SELECT extract(epoch FROM clock_timestamp())::float8
 
 -- name: note
--- one row a start of a process; it may have been forgotten while the process was stopped
+-- one row per start of a process; it may have been deleted while the process was stopped
 INSERT INTO host_process (id, host_id, host_name, role, node, queues, release, needed_schema, settings, settings_digest,
     shown, reached, clock_seconds, clock_doubt_seconds)
 VALUES (%(id)s, %(host_id)s, %(host_name)s, %(role)s, %(node)s, %(queues)s, %(release)s, %(needed_schema)s,
@@ -14,7 +14,7 @@ ON CONFLICT (id) DO UPDATE SET seen_at = now(), reached = excluded.reached,
     clock_seconds = excluded.clock_seconds, clock_doubt_seconds = excluded.clock_doubt_seconds
 
 -- name: end
--- not shown any more, but work waits for it as for one that is killed: it may be starting again
+-- no longer shown, but work waits for it as for a killed process, because it may be starting again
 UPDATE host_process SET seen_at = least(seen_at, now() - %(alive)s) WHERE id = %(id)s
 
 -- name: forget_old
@@ -28,13 +28,14 @@ FROM host_process p WHERE :is_alive
 ORDER BY host_name, host_id, role, node, id LIMIT %(limit)s
 
 -- name: settings
--- most processes have equal ones, so one of each is read
+-- most processes have equal settings, so one of each is read
 SELECT d.digest, p.settings FROM unnest(%(digests)s::text[]) AS d (digest)
 CROSS JOIN LATERAL (SELECT settings FROM host_process WHERE settings_digest = d.digest LIMIT 1) p
 
 -- name: others
--- A worker that may do what this one cannot: it takes from such a queue, its settings differ in one of the names, and it
--- did not leave this work to others. If `unset`, only names count that this one lacks and the other one has.
+-- A worker that may do work that this one cannot: it takes from such a queue, its settings differ in one of the names,
+-- and it did not leave this work to others. With `unset`, only names count that this worker lacks and the other one
+-- has.
 SELECT me.node, n.name AS setting, me.settings -> n.name = 'null'::jsonb AS is_unset
 FROM host_process me JOIN host_process p ON p.id <> me.id AND p.role = 'worker' AND p.queues && %(queues)s::text[]
 CROSS JOIN unnest(%(names)s::text[]) WITH ORDINALITY AS n (name, place)

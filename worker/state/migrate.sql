@@ -8,6 +8,6 @@ SET lock_timeout = 0
 RESET lock_timeout
 
 -- name: unfinished
--- indexes with these names whose build was stopped
+-- indexes with these names whose build was interrupted
 SELECT c.relname FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
 WHERE NOT x.indisvalid AND c.relname = ANY (%(names)s) AND c.relnamespace = current_schema()::regnamespace

@@ -1,8 +1,8 @@
 -- Server processes behind our own connections.
 
 -- name: reap
--- COPY FROM STDIN and results that are not read wait for the client. A statement that computes, or waits for a lock or
--- the disk, does not. Observations are kept: only a process without progress since its first observation is ended.
+-- COPY FROM STDIN and unread results wait for the client. A statement that computes, or waits for a lock or the disk,
+-- does not. Observations are kept: only a process without progress since its first observation is ended.
 WITH waiting AS (
     SELECT a.pid, concat_ws(' ', a.backend_start, a.query_start, a.wait_event, c.bytes_processed) AS state
     FROM pg_stat_activity a LEFT JOIN pg_stat_progress_copy c ON c.pid = a.pid

@@ -14,7 +14,7 @@ ON CONFLICT (kind) DO UPDATE SET id = %(id)s, home = %(home)s, missing_since = N
     refused_at = NULL, refusal = NULL
 
 -- name: miss
--- seconds for which the directory has been found missing, by looks of which none came long after the one before
+-- seconds for which the directory has been missing, over checks without a long gap between them
 UPDATE store_directory
 SET missing_since = CASE WHEN missing_at > now() - %(pause)s THEN missing_since ELSE now() END, missing_at = now()
 WHERE kind = %(kind)s AND id = %(id)s

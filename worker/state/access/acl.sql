@@ -11,8 +11,7 @@ ON CONFLICT (project_id) DO UPDATE
 SET version = m.version + 1, acl_version = m.acl_version + excluded.acl_version
 
 -- name: version
--- how often somebody may have lost sight of what there was, and how often anything changed; no row: the project never
--- had a list
+-- the number of times that a caller may have lost access, and of changes; no row: the project never had a list
 SELECT coalesce(m.acl_version, 0), coalesce(m.version, 0)
 FROM (SELECT WHERE EXISTS (SELECT FROM acl_class a WHERE a.project_id = %(project_id)s)) l
 LEFT JOIN metadata_change m ON m.project_id = %(project_id)s
@@ -28,7 +27,7 @@ FROM :files_with_lists
 WHERE i.id = %(index_id)s AND f.status <> 'removed' AND :is_in_classes
 
 -- name: any_hidden
--- also of nodes that no run has listed yet: a run adds them while this answer still counts
+-- includes nodes that no run has listed yet, because a run adds them while this answer still counts
 SELECT EXISTS (SELECT FROM :files_with_lists WHERE i.id = %(index_id)s AND NOT :is_in_classes) OR EXISTS (
     SELECT FROM search_index i
     WHERE i.id = %(index_id)s AND EXISTS (:nodes_with_lists AND n.acl_class <> ALL (%(classes)s)))
@@ -42,6 +41,6 @@ SELECT EXISTS (
     WHERE EXISTS (:nodes_with_lists))
 
 -- name: visible_nodes
--- those of some nodes that are in readable classes, or in none
+-- the given nodes that are in readable classes, or in none
 SELECT id FROM content_node WHERE project_id = %(project_id)s AND id = ANY (%(ids)s)
   AND (acl_class IS NULL OR acl_class = ANY (%(classes)s))

@@ -24,7 +24,7 @@ WHERE id = %(id)s AND (%(project_id)s::text IS NULL OR project_id = %(project_id
 SELECT pg_advisory_xact_lock(hashtextextended('api_key ' || %(project_id)s, 0))
 
 -- name: count_valid
--- a key that was replaced soon ends
+-- a replaced key ends soon
 SELECT count(*), count(*) FILTER (WHERE replaced_by IS NULL AND 'admin' = ANY (scopes)) FROM api_key
 WHERE project_id = %(project_id)s AND :key_is_valid AND id IS DISTINCT FROM %(without)s
 

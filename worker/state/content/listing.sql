@@ -1,4 +1,4 @@
--- The content tree as the nodes source reads it.
+-- The content tree for the nodes source.
 
 -- name: find_node
 SELECT id, id_path, name, type, size_bytes, version, :created AS created,
@@ -27,7 +27,7 @@ ORDER BY n.id_path
 LIMIT %(page_size)s
 
 -- name: find_tops
--- the nodes to list below a root; an ignore file stands for its folder
+-- the nodes to list below a root; an ignore file is replaced by its folder
 SELECT DISTINCT CASE WHEN name = ANY (%(names)s) AND type <> 'folder' THEN regexp_replace(id_path, '/[^/]*$', '')
                      ELSE id_path END AS id_path
 FROM content_node

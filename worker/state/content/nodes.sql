@@ -13,8 +13,8 @@ FROM content_node n WHERE project_id = %(project_id)s AND id = %(id)s
 SELECT %(text)s::json IS NULL
 
 -- name: page
--- The prefix of the name comes first because the index holds only that. `classes`: the lists that admit the caller, who
--- has so many of them that what is hidden is passed over.
+-- The prefix of the name comes first because the index has only that. `classes`: the lists that admit the caller. The
+-- caller has so many that hidden nodes are skipped one by one.
 SELECT :listed_node FROM content_node n
 WHERE :is_in_folder AND (%(classes)s::int[] IS NULL OR acl_class IS NULL OR acl_class = ANY (%(classes)s))
   AND (%(after_name)s::text IS NULL
@@ -23,9 +23,9 @@ WHERE :is_in_folder AND (%(classes)s::int[] IS NULL OR acl_class IS NULL OR acl_
 ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
 
 -- name: page_of_classes
--- The same without reading what is hidden: the time does not tell how much that is. Only lists whose first node is among
--- the first ones have nodes of the page. The prefix is spelled as in the index that begins with the list: the one above
--- must not look as good.
+-- The same without reading hidden nodes, so that the time does not reveal their number. Only lists whose first node is
+-- among the first ones have nodes of the page. The prefix is spelled as in the index that begins with the list, so that
+-- the planner prefers it to the index of the query above.
 WITH first_lists AS (
     SELECT c.class FROM unnest(%(classes)s::int[]) AS c (class)
     CROSS JOIN LATERAL (
@@ -66,8 +66,8 @@ UPDATE content_node SET metadata = %(metadata)s, updated_at = now() WHERE projec
 UPDATE content_node SET own_acl = %(own_acl)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: inherit
--- Brings the values and the effective lists of a node and of all below it up to date. A process of an older release may have written any of
--- them, so the walk does not end at one that stays the same.
+-- Updates the values and the effective lists of a node and its descendants. A process of an older release may have
+-- written any of these, so the walk continues below an unchanged one.
 WITH RECURSIVE walked AS (
     SELECT n.id, m.all_metadata, coalesce(n.own_acl, p.acl_class) AS acl_class, n.acl_class AS old_class
     FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
@@ -100,7 +100,7 @@ DELETE FROM acl_class a WHERE a.project_id = %(project_id)s AND :is_unused_list
 SELECT count(*) FROM content_node WHERE project_id = %(project_id)s
 
 -- name: misfiled
--- nodes without the list that their own or their folder's says, the topmost first; below one, all may be wrong
+-- nodes whose list differs from their own and their folder's, the topmost first; below one, all may be wrong
 SELECT n.id FROM content_node n LEFT JOIN content_node p ON p.project_id = n.project_id AND p.id = n.parent_id
 WHERE n.project_id = %(project_id)s AND n.acl_class IS DISTINCT FROM coalesce(n.own_acl, p.acl_class)
 ORDER BY length(n.id_path), n.id

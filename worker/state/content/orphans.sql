@@ -16,8 +16,8 @@ SELECT 'strays', now() WHERE EXISTS (SELECT FROM content_stray WHERE due_at <= n
 ON CONFLICT (name) DO UPDATE SET ran_at = now() WHERE upkeep.ran_at < now() - %(every)s
 
 -- name: give_up
--- A transaction that is making a node refer to an object holds the lock of this row, and its commit deletes the row. An
--- object that a node refers to is never given up, however it got here.
+-- A transaction that makes a node refer to an object holds the lock of this row, and its commit deletes the row. An
+-- object that a node refers to is never given up, even if it has a row here.
 WITH page AS (
     SELECT key, EXISTS (SELECT FROM content_node n WHERE n.object_key = s.key) AS named
     FROM content_stray s WHERE due_at <= now() ORDER BY due_at, key LIMIT %(limit)s FOR UPDATE SKIP LOCKED

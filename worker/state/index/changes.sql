@@ -1,7 +1,7 @@
 -- Indexes with automatic runs.
 
 -- name: nodes_changed
--- delayed until some quiet, but not forever; indexes whose folder contains, or lies below, an edited node
+-- delayed until a quiet period, but not forever; indexes whose folder contains, or lies below, an edited node
 INSERT INTO search_index_change AS c (index_id, since, due_at, paths)
 SELECT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s, (:edited_nodes)
 FROM search_index i
@@ -94,7 +94,7 @@ SELECT paths FROM search_index_change
 WHERE index_id = %(index_id)s AND due_at <= now() FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: take
--- the first run covers what was missed before watching; no watch needs to rest after it
+-- the first run covers changes from before watching; no watch needs to rest after it
 UPDATE search_index_change
 SET since = NULL, due_at = NULL, paths = NULL, ran_at = now(),
     rest_until = CASE WHEN %(paths)s::text[] IS NOT NULL THEN rest_until WHEN ran_at IS NOT NULL THEN now() + %(rest)s END
@@ -120,7 +120,8 @@ SET rerun = rerun OR status = 'indexing',
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: let_be
--- No run starts for what changed so far. No run covers it either, so the next one that a change starts lists everything.
+-- Starts no run for the changes so far. No run covers them either, so the next run that a change starts lists
+-- everything.
 INSERT INTO search_index_change AS c (index_id, since)
 SELECT %(index_id)s, now() WHERE %(stopped)s
     OR EXISTS (SELECT FROM search_index_change WHERE index_id = %(index_id)s AND due_at IS NOT NULL)

@@ -10,7 +10,7 @@ FROM chunk JOIN (SELECT id AS file_id, type FROM search_index_file WHERE id = AN
 WHERE live AND lost ORDER BY file_id, chunk_index
 
 -- name: note_vectors
--- the store has these; from now on it has their words, too, unless Postgres keeps those of all chunks
+-- The store has these chunks. It now has their words too, unless Postgres keeps the words of all chunks.
 UPDATE chunk SET lost = false, keywords = CASE WHEN NOT %(forget_words)s THEN keywords END,
     code = CASE WHEN NOT %(forget_words)s THEN code END
 WHERE id = ANY (%(ids)s) AND lost
@@ -22,8 +22,8 @@ CREATE TEMP TABLE IF NOT EXISTS staged_chunk ON COMMIT DELETE ROWS AS SELECT :st
 COPY staged_chunk FROM STDIN
 
 -- name: draft
--- Notes the chunks that the store gets before they have rows: only for files that this worker still holds under the
--- index's current epoch. Returns how many of the files those are.
+-- Records chunks that the store gets before they have rows: only for files that this worker still holds under the
+-- index's current epoch. Returns the number of these files.
 WITH held AS MATERIALIZED (
     SELECT f.id AS file_id, f.index_id, s.ids::uuid[] AS ids
     FROM unnest(%(files)s::uuid[], %(generations)s::bigint[], %(ids)s::text[]) AS s (id, generation, ids) CROSS JOIN LATERAL (
@@ -54,7 +54,7 @@ WITH gone AS (
     DELETE FROM chunk_draft WHERE file_id = ANY (%(files)s) RETURNING index_id, ids
 ), unused AS (
     SELECT id, index_id FROM (SELECT id, index_id FROM gone UNION ALL :without_row) o
-    -- the rest of these rows is written anew
+    -- the other rows are written again
     WHERE NOT id = ANY (%(new)s::uuid[])
 ), buried AS (
     INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM unused ON CONFLICT DO NOTHING
@@ -69,7 +69,7 @@ COPY chunk (index_id, live, :staged_chunk_columns) FROM STDIN
 UPDATE chunk c SET keywords = s.keywords, code = s.code FROM staged_chunk s WHERE c.id = s.id AND c.live AND c.lost
 
 -- name: bury_strays
--- For late-written vectors without a chunk row. They wait the full time again, whatever tombstone they had before.
+-- For late-written vectors without a chunk row. They wait the full time again, even if they had a tombstone before.
 INSERT INTO chunk_tombstone (id, index_id)
 SELECT s.id, i.id FROM unnest(%(ids)s::uuid[]) AS s (id) JOIN search_index i ON i.id = %(index_id)s
 WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) AND NOT s.id = ANY (:drafted)

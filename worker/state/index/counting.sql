@@ -1,6 +1,6 @@
 -- name: due
--- Counting a million rows takes a second. One process at a time does it, using at most a hundredth of a core; meanwhile
--- the counts follow what workers note.
+-- Counting a million rows takes a second. One process at a time does it, using at most a hundredth of a core; in
+-- between, workers' increments update the counts.
 SELECT FROM search_index_task
 WHERE id = %(task_id)s AND coalesce(
     counted_at + make_interval(secs => 0.2 + least(100 * refresh_seconds, 600)) < now(), true)
@@ -18,7 +18,7 @@ WHERE id = ANY (ARRAY (SELECT DISTINCT task_id FROM search_index_task_delta LIMI
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: add_noted
--- adds to the counts of a locked task what its workers noted since
+-- adds the increments of workers to the counts of a locked task
 WITH noted AS (
     DELETE FROM search_index_task_delta WHERE ctid = ANY (ARRAY (
         SELECT ctid FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) FOR UPDATE SKIP LOCKED)) RETURNING *
@@ -36,7 +36,7 @@ WITH noted AS (
 UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'
 
 -- name: distrust
--- the counts of open tasks that files belong to: they changed, and nobody noted by how much
+-- the counts of open tasks that files belong to, after changes without an increment
 UPDATE search_index_task SET counted_at = NULL
 WHERE status IN :open AND paths IS NOT NULL
   AND index_id IN (SELECT index_id FROM search_index_file WHERE id = ANY (%(file_ids)s))

@@ -1,4 +1,4 @@
--- The queue of indexes with vectors to delete; failed ones are delayed. A locked row is left alone.
+-- The queue of indexes with vectors to delete; failed ones are delayed. A locked row is skipped.
 
 -- name: postpone
 -- twice as long after each further failure
@@ -9,7 +9,7 @@ ON CONFLICT (index_id) DO UPDATE
 SET failures = u.failures + 1, after = now() + least(%(longest)s, %(first)s * 2 ^ least(u.failures, 20))
 
 -- name: requeue
--- behind the others that wait
+-- after the others that wait
 WITH :free_upkeep
 INSERT INTO search_index_upkeep AS u (index_id, after) SELECT %(index_id)s, now() WHERE :is_free_upkeep
 ON CONFLICT (index_id) DO UPDATE SET failures = 0, after = now()

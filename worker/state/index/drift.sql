@@ -14,7 +14,7 @@ SELECT set_config('enable_sort', 'off', true)
 SELECT id FROM chunk
 WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s)
   AND (embedded OR (SELECT keyword_index = 'store' FROM search_index WHERE id = %(index_id)s))
-  -- the next run writes what one that was stopped, or a file that failed, left
+  -- the next run writes chunks that a stopped run, or a failed file, left
   AND NOT (lost AND (SELECT f.awaits_vectors OR f.status = 'failed' FROM search_index_file f WHERE f.id = file_id))
 ORDER BY id LIMIT %(limit)s
 
@@ -110,7 +110,7 @@ SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
 WHERE i.id = %(index_id)s AND %(index_id)s IN (s.index_id, s.next_index_id) ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: expected
--- what the store should say about live chunks whose files are idle
+-- the expected attributes of live chunks whose files are idle
 SELECT c.id, coalesce(f.node_id, f.id::text) AS file_node_id, f.live_id_path AS file_id_path,
        substring(f.live_path FROM '[^/]*$') AS file_name, f.type AS file_type, c.json_pointer, c.content_hash,
        c.id::text AS chunk_id, c.language, c.symbol, c.node_type, c.scope, c.level
@@ -152,7 +152,7 @@ WHERE id = (SELECT id FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDAT
   AND checked_at < now() - %(pause)s AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
 
 -- name: any_embedded
--- Words in Postgres are of chunks that are written with their vectors. Without them, vectors that are due were lost.
+-- Postgres has words of chunks that are written together with their vectors. Without words, due vectors were lost.
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > vectors_due AND live_embedded)
     OR EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND live_embedded)
        AND NOT EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND lost AND keywords IS NOT NULL)

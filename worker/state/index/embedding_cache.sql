@@ -20,7 +20,7 @@ WHERE e.project_id = %(project_id)s AND e.embedder = %(embedder)s AND e.text_has
 SELECT pg_advisory_xact_lock_shared(hashtextextended('embedding_cache ' || %(project_id)s, 0))
 
 -- name: insert
--- In a fixed order, so that two writers of the same texts wait for each other instead of deadlocking. Not for a project
+-- In a fixed order, so that two writers of the same texts wait for each other instead of deadlocking. Skips a project
 -- that was deleted while the answer was on its way.
 INSERT INTO embedding_cache (project_id, embedder, text_hash, vector)
 SELECT %(project_id)s, %(embedder)s, substr(%(hashes)s::bytea, 32 * n + 1, 32),
@@ -57,14 +57,14 @@ ON CONFLICT (name) DO UPDATE SET ran_at = now() WHERE upkeep.ran_at < now() - %(
 SELECT count(*) FROM embedding_cache
 
 -- name: hold_pass
--- where the pass over the cache is; two workers take turns
+-- the position of the pass over the cache; two workers take turns
 INSERT INTO embedding_cache_pass AS p (began) VALUES (clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET began = coalesce(p.began, clock_timestamp())
 RETURNING began, used_at, project_id, embedder, text_hash, spare, excess
 
 -- name: probe
--- The next entries of a pass, the least recently used first. The last column tells whether no index of the project and
--- embedder has the text live. At most 50 indexes are asked, as in `live_elsewhere`.
+-- The next entries of a pass, the least recently used first. The last column is true if the text is live in no index of
+-- the project and embedder. At most 50 indexes are searched, as in `live_elsewhere`.
 WITH batch AS MATERIALIZED (
     SELECT project_id, embedder, text_hash, used_at FROM embedding_cache
     -- the first condition is for the index; entries of one transaction share their time
@@ -90,7 +90,7 @@ SELECT b.used_at, b.project_id, b.embedder, b.text_hash, NOT EXISTS (
 FROM batch b ORDER BY b.used_at, b.project_id, b.embedder, b.text_hash
 
 -- name: evict
--- entries that were used meanwhile stay
+-- entries that were used in between stay
 DELETE FROM embedding_cache e
 USING unnest(%(times)s::timestamptz[], %(projects)s::text[], %(embedders)s::text[], %(hashes)s::bytea[])
     AS s (used_at, project_id, embedder, text_hash)

@@ -1,8 +1,8 @@
 -- name: claim
 -- Files without their words, or those that only lack vectors. Small files first. Limited by count and by bytes, or by
 -- vectors; the first file is taken whatever its size, and a suspect file alone.
--- A file of more than twice the size of all smaller ones together is left out, so that they do not wait for it. A claim
--- takes at most half of the last files, so that one worker does not hold all of them while others are idle.
+-- Excludes a file of more than twice the size of all smaller ones together, so that they do not wait for it. A claim
+-- takes at most half of the last files, so that one worker does not hold all while others are idle.
 WITH held AS (
     INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
@@ -31,7 +31,7 @@ SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1,
     generation = nextval('claim_generation'),
     patch_pending = f.patch_pending
         OR f.live_chunks > 0 AND (f.path, f.id_path) IS DISTINCT FROM (f.live_path, f.live_id_path),
-    -- what another task paid does not count for this one
+    -- another task's provider usage does not count for this one
     embedded_chunks = CASE WHEN f.task_id = %(task_id)s THEN f.embedded_chunks ELSE 0 END,
     tokens = CASE WHEN f.task_id = %(task_id)s THEN f.tokens ELSE 0 END,
     task_id = %(task_id)s, parsing = s.together
@@ -42,7 +42,7 @@ WHERE f.id = s.id
 RETURNING :claimed, s.patch_pending
 
 -- name: claim_on
--- files that this transaction finished with their words alone stay with their worker
+-- files that this transaction finished with only their words stay with their worker
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1, generation = nextval('claim_generation')
 WHERE id = ANY (%(ids)s) AND status = 'pending' AND awaits_vectors
@@ -106,7 +106,7 @@ WITH before AS (
         stamp = coalesce(o.stamp, ''), work = CASE WHEN o.status = 'pending' THEN 'path' ELSE 'read' END,
         lease_owner = NULL, attempts = CASE WHEN o.status = 'pending' THEN 0 ELSE f.attempts END,
         suspect = false, crashes = 0, parsing = 0,
-        -- if the file failed, a patch that an earlier claim sent may still arrive
+        -- if the file failed, a patch from an earlier claim may still arrive
         patch_pending = f.patch_pending AND o.status = 'failed',
         live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
         live_stamp = CASE WHEN o.status = 'failed' THEN f.live_stamp ELSE o.stamp END,
@@ -217,7 +217,7 @@ SELECT id, path, live_chunks FROM search_index_file
 WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
 
 -- name: live_content
--- what a file is read by, and what its live chunks were made of
+-- the key to read a file, and the fingerprint of the content behind its live chunks
 SELECT key, live_fingerprint FROM search_index_file WHERE id = %(file_id)s AND live_fingerprint IS NOT NULL
 
 -- name: searchable

@@ -28,7 +28,7 @@ FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_ind
 WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s
 
 -- name: lock_stopped
--- the index of a tool, and the one that is built for it, unless another tool waits for that
+-- the index of a tool, and the one that is being built for it, unless another tool waits for that
 SELECT i.id FROM search_tool s JOIN search_index i ON i.id = s.index_id OR i.id = s.next_index_id AND NOT EXISTS (
     SELECT FROM search_tool o WHERE o.id <> s.id AND s.next_index_id IN (o.index_id, o.next_index_id))
 WHERE s.id = %(tool_id)s ORDER BY i.id FOR NO KEY UPDATE OF i

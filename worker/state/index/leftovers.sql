@@ -6,7 +6,7 @@ SELECT id FROM search_index_file
 WHERE index_id = %(index_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(rows)s
 
 -- name: bury_unfinished
--- chunks of open files that the store may hold, and that never became live
+-- chunks of open files that never became live, but that the store may have
 WITH gone AS (
     DELETE FROM chunk WHERE file_id = ANY (%(files)s) AND NOT live RETURNING id, index_id
 ), drafted AS (
@@ -18,8 +18,8 @@ INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION A
 -- open files return to their live content; files without any stay pending, so most rows need no write
 UPDATE search_index_file
 SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' END,
-    -- An empty stamp differs from any that a source returns, so the next task takes up the file again. It takes up one
-    -- that only lacks vectors anyway.
+    -- An empty stamp differs from any that a source returns, so the next task takes up the file again. It always takes
+    -- up a file that only lacks vectors.
     stamp = CASE WHEN live_fingerprint IS NULL OR awaits_vectors THEN stamp ELSE '' END,
     work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
     lease_owner = NULL, parsing = 0
@@ -36,7 +36,7 @@ UPDATE search_index_task SET leftover = false WHERE id = %(task_id)s
 SELECT id, index_id FROM search_index_task WHERE leftover ORDER BY finished_at LIMIT 100
 
 -- name: hold
--- the last file that was returned, and whether no later task may work on the rest
+-- the last returned file, and whether no later task may work on the rest
 SELECT t.leftover_after, NOT EXISTS (
     SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.created_at > t.created_at)
 FROM search_index_task t WHERE t.id = %(task_id)s AND t.leftover FOR NO KEY UPDATE OF t SKIP LOCKED

@@ -6,13 +6,13 @@ SELECT :listed_columns FROM search_index_file WITH NO DATA
 COPY staged_page FROM STDIN
 
 -- name: forget_absent
--- marks of an earlier listing of the same task, which did not end
+-- marks of an earlier, unfinished listing of the same task
 DELETE FROM search_index_listing WHERE task_id = %(task_id)s AND absent
 
 -- name: hash_known
--- The files of some spans: their number, and a hash of them in the order of their keys. It is that of what is listed if
--- there is nothing to do about them. A length before each text of any form keeps different files apart. A file that an
--- earlier page lacked, and this one has, must lose its mark. One row more than are listed shows that some are gone.
+-- The number and the hash of the files of some spans, in the order of their keys. The hash equals the listed files'
+-- hash if none needs work. A length before each free text keeps different files apart. A file that an earlier page
+-- lacked, and this one has, must lose its mark. One row more than listed shows that some are gone.
 SELECT count(*), sha256(convert_to(string_agg(CASE
     WHEN :is_unfinished OR (SELECT EXISTS (
         SELECT FROM search_index_listing WHERE task_id = %(task_id)s AND absent)) AND :is_absent THEN '' ELSE
@@ -30,8 +30,8 @@ INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM 
 ON CONFLICT (task_id, file_id) DO UPDATE SET absent = false WHERE search_index_listing.absent
 
 -- name: note_absent
--- What the spans of a page have and the page lacks. What an earlier page lacked may be listed after all. What one
--- without spans had is marked as seen, and stays so.
+-- Files in the spans of a page that the page lacks. A file that an earlier page lacked may be listed after all. Files
+-- of a page without spans are marked as seen, and stay so.
 WITH returned AS (
     DELETE FROM search_index_listing l USING staged_page s WHERE l.task_id = %(task_id)s AND l.file_id = s.id AND l.absent
 )
@@ -48,9 +48,9 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT (SELECT :is_unlisted)
 
 -- name: note_absent_at_keys
--- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
+-- the files of an index at and below some keys; each lookup uses an index that has the first bytes of keys
 WITH folders AS MATERIALIZED (
-    -- the key of a node is its id; a document, which is one or was one, has no nodes below it
+    -- the key of a node is its id; a present or former document has no nodes below it
     SELECT k.id FROM (
         SELECT k.key, i.project_id, CASE WHEN i.source ->> 'kind' = 'nodes' THEN convert_from(k.key, 'UTF8') END AS id
         FROM search_index i, unnest(%(keys)s::bytea[]) AS k (key) WHERE i.id = %(index_id)s) k
@@ -66,8 +66,8 @@ WITH folders AS MATERIALIZED (
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
         AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
         AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
-    -- An id path tells the nodes above a file. All files are read, but only if a folder changed. A member of a container
-    -- has no node: its key begins with the container's, and the nodes above that one count.
+    -- An id path contains the nodes above a file. All files are read, but only if a folder changed. A member of a
+    -- container has no node: its key begins with the container's, and the nodes above the container count.
     UNION SELECT f.id FROM search_index_file f
     WHERE EXISTS (SELECT FROM folders) AND f.index_id = %(index_id)s
       AND string_to_array(CASE WHEN f.node_id IS NOT NULL THEN f.id_path ELSE split_part(f.id_path, '/' || convert_from(
@@ -81,8 +81,8 @@ WHERE f.status <> 'removed'
   AND NOT :is_unlisted
 
 -- name: merge_page
--- New, changed, unfinished and failed files become pending; unchanged rows are not even locked. For a file that only
--- moved, only the path is worked on.
+-- New, changed, unfinished and failed files become pending; unchanged rows are not even locked. A file that only moved
+-- needs work on its path alone.
 WITH known AS MATERIALIZED (
     SELECT excluded.*, f.id IS NULL OR (:needs_work) AS needs_work, f.mtime_ms IS DISTINCT FROM excluded.mtime_ms AS is_dated
     FROM staged_page excluded LEFT JOIN LATERAL (
@@ -109,7 +109,7 @@ WITH known AS MATERIALIZED (
         live_stamp = coalesce(f.live_stamp, f.stamp),
         task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
         listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
-    -- a worker may have claimed the file meanwhile
+    -- a worker may have claimed the file in between
     WHERE :needs_work
     RETURNING :counted
 )

@@ -1,12 +1,12 @@
 -- name: seen
--- for longer than the registry of hosts remembers it
+-- for longer than the registry of hosts keeps it
 INSERT INTO folder_host (host_id) VALUES (%(host_id)s) ON CONFLICT (host_id) DO UPDATE SET seen_at = now()
 
 -- name: forget_hosts
 DELETE FROM folder_host WHERE seen_at < now() - %(kept)s
 
 -- name: find
--- what was listed last: of the index, or of another one over the same path
+-- the last listing of the index, or of another one over the same path
 SELECT f.index_id, f.host_id, f.host_name, f.inode, f.place, f.changed_ns,
     EXISTS (SELECT FROM host_process p WHERE p.host_id = f.host_id AND p.role = 'worker' AND :is_alive) AS is_running,
     EXISTS (SELECT FROM folder_host h WHERE h.host_id = f.host_id AND h.seen_at > now() - %(unseen)s) AS is_known
@@ -35,7 +35,7 @@ INSERT INTO folder_refusal (index_id, host_id, host_name) VALUES (%(index_id)s, 
 ON CONFLICT (index_id, host_id) DO UPDATE SET refused_at = now(), host_name = excluded.host_name
 
 -- name: others
--- other machines whose workers take messages of such a queue, and that have not refused the folder lately
+-- other machines whose workers take messages of such a queue, and that have not refused the folder recently
 SELECT FROM host_process p
 WHERE p.role = 'worker' AND p.queues && %(queues)s::text[] AND :is_alive AND p.host_id <> %(host_id)s AND NOT EXISTS (
     SELECT FROM folder_refusal r
@@ -43,7 +43,7 @@ WHERE p.role = 'worker' AND p.queues && %(queues)s::text[] AND :is_alive AND p.h
 LIMIT 1
 
 -- name: end
--- the machines that looked in vain; the next task asks all of them again
+-- the machines that looked in vain; the next task asks all machines again
 DELETE FROM folder_refusal WHERE index_id = %(index_id)s RETURNING host_name
 
 -- name: release

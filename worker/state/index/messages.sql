@@ -3,7 +3,7 @@ UPDATE search_index_task SET sent_at = now() + %(delay)s
 WHERE id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: pass_over
--- If its index or all its files are locked, the sweep notices when they are free. Of anything else no trace is left.
+-- If its index or all its files are locked, the sweep notices when they are free. Other locks leave no trace.
 WITH found AS (
     SELECT t.id, NOT EXISTS (SELECT FROM search_index i WHERE i.id = t.index_id FOR NO KEY UPDATE SKIP LOCKED)
         OR :files_are_held AS held
@@ -15,7 +15,7 @@ SET held = f.held, sent_at = now() + CASE WHEN f.held THEN %(later)s ELSE %(soon
 FROM found f WHERE t.id = f.id
 
 -- name: leave
--- A task that no worker is at waits for one that sees what it needs.
+-- A task without an active worker waits for one that sees its directories.
 UPDATE search_index_task t SET warning = %(warning)s
 FROM search_index i
 WHERE t.id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
@@ -23,7 +23,7 @@ WHERE t.id = (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY
   AND (t.plan_until IS NULL OR t.plan_until < now()) AND NOT EXISTS (SELECT FROM file_lease l WHERE l.index_id = i.id)
 
 -- name: take_up_freed
--- tasks that were passed over because of locks that are gone
+-- tasks that were passed over for locks that are gone
 UPDATE search_index_task
 SET held = false, sent_at = NULL, warning = CASE WHEN warning <> %(warning)s THEN warning END
 WHERE id = ANY (ARRAY (

@@ -12,7 +12,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     coalesce(l.total_chunks, 0), coalesce(l.searchable_files, l.indexed_files, 0),
     coalesce(l.vector_chunks, l.total_chunks, 0), coalesce(l.vectors_due, 0),
     coalesce(l.text_left, 0), coalesce(l.document_left, 0), coalesce(l.image_left, 0), coalesce(l.ignored, '{}'), l.listing_warning,
-    -- the smallest limit of those who asked for it; the task's tool stands in for tools that are gone
+    -- the smallest limit of the requesting tools; the task's tool replaces deleted ones
     (SELECT min((CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint)
      FROM search_tool s
      WHERE s.id = ANY (%(asking)s::uuid[])
@@ -20,7 +20,7 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     -- a run that follows one stopped by its limit keeps its count, so that it pays nothing before the limit is raised
     CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
     %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
-    -- after a run that did not take up everything, the whole folder is listed
+    -- after a run that left work undone, the whole folder is listed
     CASE WHEN l.status = 'ready' AND l.held_removals = 0 THEN %(paths)s::text[] END,
     -- a run over some paths adds to the counts that are copied, and does not count all files again
     coalesce(l.refresh_seconds, 0), CASE WHEN l.counted_at IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN now() END
@@ -80,13 +80,14 @@ SELECT FROM search_index i JOIN search_index_task t ON t.index_id = i.id
 WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
 -- name: hurry
--- another transaction that locks the task lists it or will be stopped: no worker should wait for that
+-- another transaction that locks the task lists or stops it, so no worker should wait for it
 SELECT set_config('lock_timeout', %(patience)s, true)
 
 -- name: begin_plan
 UPDATE search_index_task t
 SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now()),
-    -- an owner that did not release the listing died of it, unless Postgres restarted since the lease was last renewed
+    -- an owner that did not release the listing died during it, unless Postgres restarted since the last renewal of the
+    -- lease
     plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
                      THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
 WHERE id = %(task_id)s AND status IN :open AND listing
@@ -127,7 +128,7 @@ SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(hel
     warning = coalesce(%(warning)s, warning),
     -- a run over some paths adds to the counts that were copied; after a whole listing all files are counted
     counted_at = CASE WHEN %(keys)s::bytea[] IS NOT NULL THEN counted_at END,
-    -- a few paths tell nothing about the whole folder
+    -- a few paths say nothing about the whole folder
     listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
 WHERE id = %(task_id)s
 
@@ -250,8 +251,8 @@ RETURNING :ended_task
 SELECT NOT listing FROM :newest_task
 
 -- name: retry_files
--- Failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors.
--- A failed file is read again: the user may have mended it, even if only its vectors were refused.
+-- Failed files, and files that a task left open: never live, live with an empty stamp, or without all their vectors. A
+-- failed file is read again, because the user may have repaired it, even if only its vectors were refused.
 UPDATE search_index_file
 SET task_id = %(id)s,
     work = CASE WHEN status = 'pending' THEN work
@@ -263,8 +264,8 @@ SET task_id = %(id)s,
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
 -- name: repair_files
--- Live files without all their vectors, or with wrong counts. After a run that did not end well, files wait for somebody
--- to start the next one, which takes up these too.
+-- Live files without all their vectors, or with wrong counts. After a run that did not end well, files wait until
+-- somebody starts the next one, which takes up these too.
 UPDATE search_index_file
 SET task_id = %(id)s, work = CASE WHEN live_fingerprint <> '' THEN 'path' ELSE 'read' END,
     :set_pending, attempts = 0, crashes = 0, parsing = 0
@@ -272,7 +273,7 @@ WHERE index_id = %(index_id)s AND status = 'indexed' AND (lost OR coalesce(live_
   AND 'ready' = (SELECT status FROM :newest_task)
 
 -- name: begin_retry
--- what the last listing holds stays held, because the folder is not listed again
+-- removals held by the last listing stay held, because the folder is not listed again
 UPDATE search_index_task t
 SET status = 'indexing', listing = false, started_at = now(), held_removals = l.held_removals,
     warning = CASE WHEN l.held_removals > 0 THEN l.warning END
@@ -307,7 +308,7 @@ WHERE id IN (
     FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: done
--- running tasks of which nothing is left; at random, so that one that cannot be closed delays no others
+-- running tasks without remaining work; in random order, so that one that cannot be closed delays no others
 SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
 WHERE :is_done
 ORDER BY random() LIMIT %(limit)s

@@ -1,5 +1,5 @@
 -- name: insert_index
--- a name is used only once: whatever a late writer or a late drop still does to it affects its own index only
+-- a name is used only once: a late writer or a late drop affects only its own index
 WITH named AS (
     INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
     VALUES (%(namespace)s, %(id)s, %(vector_store)s, %(keyword_index)s)
@@ -69,7 +69,7 @@ WHERE (%(tool_id)s::uuid IS NULL OR s.id = %(tool_id)s)
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
 -- name: fitting
--- the tools of a page up to a number of bytes of what their callers chose, which is most of a large row
+-- the tools of a page up to a number of bytes of caller-defined columns, which are most of a large row
 SELECT count(*) FROM (
     SELECT sum(octet_length(s.config::text) + coalesce(octet_length(s.next_config::text), 0)
                + coalesce(octet_length(s.source::text), 0)) OVER (ORDER BY s.created_at, s.id) AS bytes
@@ -93,7 +93,7 @@ WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = 
 ORDER BY s.created_at DESC, s.id
 
 -- name: over_whole
--- the oldest tool that indexes all of a source, and whose config has these values now and after a change under way
+-- the oldest tool that indexes all of a source, and whose config has these values now and after a pending change
 SELECT id, name FROM search_tool
 WHERE project_id = %(project_id)s AND source = %(source)s AND config @> %(config)s
   AND coalesce(next_config, config) @> %(config)s
@@ -134,7 +134,7 @@ WHERE id = %(tool_id)s
 SELECT index_id FROM search_tool WHERE id = %(tool_id)s
 
 -- name: set_next_config
--- what says how files are filtered by metadata holds at once: it needs no other index
+-- the fields that define metadata filters take effect at once, because they need no other index
 UPDATE search_tool
 SET next_config = %(config)s, updated_at = now(), config = config - %(at_once)s::text[] || %(now)s::jsonb
 WHERE id = %(tool_id)s

@@ -1,7 +1,8 @@
 -- name: fairest
--- The next task to serve, of those with pending files that do not wait for a provider. It belongs to the project with
--- the fewest slices at work, of these to the one served longest ago. Of that project's tasks, those whose files lack
--- their words come first, and of these the one with the fewest slices. The join keeps the order, and ends with the first such task. Locks need not reach the disk.
+-- The next task to serve, of those with pending files that do not wait for a provider. The project with the fewest
+-- active slices comes first; on a tie, the one served longest ago. Of its tasks, those with files that lack their words
+-- come first, then the one with the fewest slices. The join keeps the order, and ends with the first such task. Locks
+-- need not reach the disk.
 WITH :slices_at_work
 SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
     SELECT t.id, t.index_id, t.listing FROM search_index_task t
@@ -13,14 +14,14 @@ SELECT t.id, set_config('synchronous_commit', 'off', true) FROM (
       AND (NOT %(only_words)s OR (:first_without_words) IS NOT NULL)
     ORDER BY coalesce(p.slices, 0), coalesce(r.number, 0), (:first_without_words) IS NULL, coalesce(w.slices, 0),
         t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
-    -- whoever serves a locked one would only wait
+    -- a worker that serves a locked one would only wait
     FOR SHARE OF t, i SKIP LOCKED
 ) t
 CROSS JOIN LATERAL (:first_due) f
 LIMIT 1
 
 -- name: words_wait
--- whether files wait for their words, of tasks that the worker at hand may serve
+-- whether files wait for their words, of tasks that the current worker may serve
 SELECT EXISTS (
     SELECT FROM search_index_task t
     JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
@@ -29,8 +30,8 @@ SELECT EXISTS (
       AND (:first_without_words) IS NOT NULL)
 
 -- name: listings
--- Tasks whose folder waits to be listed, in the order of their turns: those of the project with the fewest listings at
--- work, and of these of the one served longest ago. A message may arrive a little before the time that was noted for it.
+-- Tasks whose folder waits to be listed, in the order of their turns. The project with the fewest active listings comes
+-- first; on a tie, the one served longest ago. A message may arrive shortly before the time recorded for it.
 WITH at_work AS MATERIALIZED (
     SELECT i.project_id, count(*) AS listings FROM search_index_task t JOIN search_index i ON i.id = t.index_id
     WHERE t.status IN :open AND t.listing AND t.plan_until > now() GROUP BY i.project_id
@@ -49,7 +50,7 @@ SELECT NOT EXISTS (SELECT FROM search_index_task t JOIN search_index i ON i.id =
                    WHERE t.id = %(task_id)s AND NOT (:is_in_reach))
 
 -- name: take
--- A row that another worker writes at the moment is about to get a number as high. No worker waits for the disk.
+-- A row that another worker is writing is about to get an equally high number. No worker waits for the disk.
 WITH taken AS (
     UPDATE project_turn SET number = nextval('project_turn_number_seq')
     WHERE (project_id, work) IN (

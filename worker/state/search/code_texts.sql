@@ -26,7 +26,7 @@ JOIN chunk c ON c.file_id = f.id
 WHERE c.live AND c.level = 0 ORDER BY c.file_id, c.start_char, c.end_char
 
 -- name: stored_uses
--- the lines of files where a name is used, and those from which definitions of it begin
+-- the lines of files that use a name, and those where definitions of it begin
 SELECT file_id, line, false FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s AND file_id = ANY (%(ids)s)
 UNION ALL
 SELECT file_id, start_line, true FROM symbol WHERE index_id = %(index_id)s AND name = %(name)s AND file_id = ANY (%(ids)s)
@@ -77,7 +77,7 @@ JOIN symbol_reference r ON r.index_id = %(index_id)s AND r.file_id = a.file AND 
 ORDER BY r.file_id, r.number
 
 -- name: calls_in
--- calls in definitions, and in what these contain; '0' is the character after '/'
+-- calls in definitions, including nested ones; '0' is the character after '/'
 SELECT DISTINCT r.file_id, r.line, r.name, r.scope
 FROM unnest(%(files)s::uuid[], %(paths)s::text[], %(first)s::int[], %(last)s::int[]) AS a (file, path, first, last)
 CROSS JOIN LATERAL (

@@ -17,7 +17,7 @@ FROM search_index_file
 WHERE id = ANY (%(ids)s) AND status <> 'removed'
 
 -- name: unfinished
--- a page of the files that are not done since they were listed, by path, after a path and id
+-- a page of unfinished files, by path, after a path and id
 SELECT key, path, id_path, node_id, size_bytes, mtime_ms, id, type, stamp, status, live_chunks > 0 AS has_text,
        work = 'read' AS is_behind
 FROM search_index_file
@@ -31,8 +31,8 @@ ORDER BY path, id LIMIT %(limit)s
 SELECT coalesce(bool_and(NOT listing), false) FROM (SELECT listing FROM :newest_task) t
 
 -- name: waiting
--- Whether the newest task is open and lists the folder, whether it is the first one, and whether it is to read files that
--- have no live text. The first of its files are looked at, in the order of an index.
+-- Whether the newest task is open and lists the folder, whether it is the first one, and whether it will read files
+-- without live text. Its first files are examined, in the order of an index.
 SELECT finished_at IS NULL AND listing, kind = 'create', finished_at IS NULL AND (
     EXISTS (SELECT FROM (
         SELECT work, live_chunks FROM search_index_file f

@@ -4,7 +4,7 @@ FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 
 -- name: newer_hits
--- as `hits`, but chunks whose version is known have nothing else
+-- as `hits`, but chunks with a known version have no other columns
 SELECT c.id::text AS chunk_id, :version_with_lists AS version, h.*
 FROM unnest(%(ids)s::uuid[], %(known)s::text[]) AS k (id, version)
 JOIN chunk c ON c.id = k.id JOIN search_index_file f ON f.id = c.file_id :node_of_file
@@ -20,7 +20,7 @@ WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
 
 -- name: with_phrase
--- Any run of white space counts as one space. Texts whose read form may differ are returned too, to be checked again.
+-- Any run of white space counts as one space. Texts whose read form may differ are returned too, for a second check.
 SELECT id::text, type, CASE WHEN NOT written THEN chunk_text END
 FROM chunk c CROSS JOIN LATERAL (
     SELECT strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0 AS written) w

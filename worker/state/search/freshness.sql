@@ -1,4 +1,4 @@
--- How far an index's rows lag behind its folder.
+-- Measures how far an index's rows lag behind its folder.
 
 -- name: compare
 -- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. But a

@@ -10,7 +10,7 @@ SELECT (SELECT sum(live_chunks)::float8 FROM search_index_file WHERE index_id = 
             SELECT tokens_estimate FROM chunk WHERE index_id = %(index_id)s ORDER BY id LIMIT %(sample)s) c)
 
 -- name: frequencies
--- chunks that hold a lexeme, counted up to a limit
+-- chunks with a lexeme, counted up to a limit
 SELECT q.lexeme, (
     SELECT count(*) FROM (
         SELECT FROM chunk c WHERE c.index_id = %(index_id)s AND c.live AND c.{field} @@ q.query::tsquery
@@ -18,7 +18,7 @@ SELECT q.lexeme, (
 FROM unnest(%(lexemes)s::text[], %(queries)s::text[]) q (lexeme, query)
 
 -- name: shares
--- the share of chunks that hold a lexeme, estimated from a sample
+-- the share of chunks with a lexeme, estimated from a sample
 WITH c AS MATERIALIZED (
     SELECT c.{field} FROM chunk c WHERE c.index_id = %(index_id)s AND c.live ORDER BY c.id LIMIT %(sample)s
 )
@@ -31,7 +31,7 @@ FROM unnest(%(lexemes)s::text[], %(queries)s::tsquery[]) q (lexeme, query) CROSS
 WITH term AS MATERIALIZED (
     SELECT query, weight FROM unnest(%(queries)s::tsquery[], %(weights)s::float8[]) t (query, weight)
 ), passing AS NOT MATERIALIZED (
-    -- Postgres does not know how few chunks some files have: it would search for them through all ids in order
+    -- Postgres does not know how few chunks some files have, and would search for these through all ids in order
     SELECT c.id, CASE WHEN %(anywhere)s THEN c.id END AS walked, CASE WHEN NOT %(anywhere)s THEN c.id::text END AS sorted,
            c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
     FROM chunk c JOIN search_index_file f ON f.id = c.file_id
@@ -42,7 +42,7 @@ WITH term AS MATERIALIZED (
 ), candidate AS MATERIALIZED (
     SELECT * FROM first
     UNION ALL
-    -- not run if no room is left: it would look again at every chunk that the first part matched
+    -- not run if no room is left, because it would examine every chunk that the first part matched again
     (SELECT * FROM passing WHERE words @@ %(rare)s::tsquery AND NOT coalesce(words @@ %(together)s::tsquery, false)
      ORDER BY walked, sorted LIMIT %(candidates)s - (SELECT count(*) FROM first))
 ), counted AS (

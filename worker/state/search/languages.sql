@@ -11,7 +11,7 @@ WITH RECURSIVE found AS (
 SELECT language FROM found WHERE language IS NOT NULL
 
 -- name: others_share
--- the share of the chunks in files of other languages, of as many files of an index, without files of some types
+-- the share of chunks in files of other languages, over a limited number of an index's files, without some types
 SELECT coalesce((sum(live_chunks) FILTER (WHERE words_language <> %(default)s))::float8 / sum(live_chunks), 0)
 FROM (SELECT live_chunks, words_language FROM search_index_file
       WHERE index_id = %(index_id)s AND live_chunks > 0 AND type <> ALL (%(without)s)

@@ -11,7 +11,8 @@ SELECT v.values, p.path, coalesce(array_agg(f.id) FILTER (WHERE f.status <> 'rem
 FROM search_index i JOIN search_index_file f ON f.index_id = i.id
 LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
 CROSS JOIN LATERAL (
-    -- the values of some keys in the metadata of a file f with a node n, as an array; what a file states is in an object
+    -- the values of some keys in the metadata of a file f with a node n, as an array; a file's own value is in an
+    -- object
     SELECT coalesce(jsonb_agg(coalesce(n.all_metadata -> k.key, CASE WHEN m.stated -> k.key IS NOT NULL THEN
                jsonb_build_object('stated', m.stated -> k.key) END) ORDER BY k.place), '[]') AS values
     FROM (SELECT CASE WHEN cardinality(%(sources)s::text[]) > 0 THEN :stated_metadata END AS stated) m

@@ -66,7 +66,7 @@ def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> dict[str,
 
 
 def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[TextRow]:
-    """Return a file's live chunks that contain or surround any of these lines (from 1, inclusive), in order."""
+    """Return a file's live chunks with any of these lines (from 1, inclusive) in or around them, in order."""
     values = {"file": file_id, "first": first, "last": last}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(TextRow)).execute(_SQL["lines"], values).fetchall()

@@ -20,7 +20,7 @@ WHERE a.file NOT IN (SELECT file FROM changed)
 ORDER BY a.place, c.chunk_index
 
 -- name: lines
--- chunks that contain any of these lines or have them in front; the last chunk of a file, also lines after it
+-- chunks with any of these lines, also in the text before them; the last chunk of a file covers later lines too
 SELECT c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line, c.json_pointer
 FROM chunk c
 WHERE c.file_id = %(file)s AND c.live AND c.level = 0

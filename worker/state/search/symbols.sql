@@ -43,12 +43,12 @@ SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.lin
 FROM (
     SELECT file_id, name, kind, scope, line, number FROM symbol_reference
     WHERE index_id = %(index_id)s AND (%(name)s::text IS NULL OR name = (
-        -- a call has only the last part of a qualified name, an import of a module has all of it
+        -- a call has only the last part of a qualified name, an import of a module has all parts
         SELECT CASE WHEN EXISTS (
             SELECT FROM symbol_use WHERE index_id = %(index_id)s AND name = %(name)s AND :is_of_selected)
                THEN %(name)s::text ELSE %(last)s::text END))
     UNION ALL
-    -- no file has as many uses as stand before these
+    -- no file has as many uses as come before these
     SELECT a.file_id, %(last)s::text, a.kind, a.scope, a.line, 1000000 + a.place
     FROM unnest(%(added_file_id)s::uuid[], %(added_kind)s::text[], %(added_scope)s::text[], %(added_line)s::int[])
          WITH ORDINALITY AS a (file_id, kind, scope, line, place)
@@ -61,10 +61,10 @@ WHERE (%(kind)s::text IS NULL OR r.kind = %(kind)s) AND :is_selected
 ORDER BY f.path, f.id_path, r.file_id, r.line, r.number LIMIT %(limit)s
 
 -- name: named
--- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come before
--- others, because a variable may hold what is defined elsewhere. A short definition whose only call is one of its own name
--- is left out if a longer one does more, as it leads there. A recursive one looks the same, but is seldom shorter than a
--- stub. The names take turns.
+-- The best matches of each name: by scope, if it has one, then by case. Definitions that contain code come first,
+-- because a variable may hold something that is defined elsewhere. A short definition whose only call has its own name
+-- is left out if a longer one does more, because it leads there. A recursive one looks the same, but is seldom shorter
+-- than a stub. The names take turns.
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
@@ -72,7 +72,7 @@ WITH asked AS (
     SELECT s.*, a.place, rank() OVER (
         PARTITION BY a.place ORDER BY s.in_scope DESC, s.name = a.name DESC, s.kind IN ('constant', 'variable')) AS rank
     FROM asked a CROSS JOIN LATERAL (
-        -- separately, because those in scope may be few among thousands
+        -- separately, because definitions in scope may be few among thousands
         (SELECT *, true AS in_scope FROM symbol
          WHERE index_id = %(index_id)s AND :is_of_selected AND lower(name) = lower(a.name COLLATE "C")
            AND a.scope <> '' AND starts_with(reverse('/' || scope), reverse('/' || a.scope))
@@ -103,7 +103,7 @@ ORDER BY turn, place LIMIT %(limit)s
 
 -- name: starting_chunks
 -- Live chunks with the first line of definitions of these names. If scope is null, in any scope, but without chunks
--- that have the name themselves; otherwise only in this scope.
+-- that already have the name; otherwise only in this scope.
 SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)
 CROSS JOIN LATERAL (
     SELECT file_id, start_line FROM symbol s

@@ -35,7 +35,7 @@ SELECT id, key, slot, children, text_hash FROM tree_node
 WHERE tree_id = %(tree_id)s AND level = %(level)s AND building AND stored ORDER BY slot, key
 
 -- name: kept_clusters
--- the members of a level's clusters in the tree that answers
+-- the members of a level's clusters in the current tree
 SELECT slot, children FROM tree_node WHERE tree_id = %(tree_id)s AND level = %(level)s AND live ORDER BY slot, key
 
 -- name: slots
@@ -47,7 +47,7 @@ INSERT INTO tree_node (id, tree_id, level, slot, key, children)
 SELECT p.id, %(tree_id)s, %(level)s, p.slot, p.key, string_to_array(p.children, ' ')
 FROM unnest(%(ids)s::uuid[], %(slots)s::int[], %(keys)s::text[], %(children)s::text[]) AS p (id, slot, key, children)
 ON CONFLICT (tree_id, key) DO UPDATE SET building = true,
-    -- a cluster that was left out has another chance
+    -- a cluster that was left out is tried again
     skip_reason = NULL
 
 -- name: unsummarised
@@ -94,7 +94,7 @@ UPDATE tree_node SET stored = true WHERE id = ANY (%(ids)s)
 UPDATE tree_node SET skip_reason = %(reason)s, text = NULL, text_hash = NULL WHERE id = ANY (%(ids)s)
 
 -- name: bury_old
--- what neither tree has any more
+-- rows that neither tree has any more
 WITH gone AS (
     DELETE FROM tree_node n WHERE n.tree_id = %(tree_id)s AND NOT n.building RETURNING n.id
 )
@@ -110,7 +110,7 @@ DELETE FROM tree_leaf WHERE tree_id = %(tree_id)s AND NOT building
 UPDATE tree_leaf SET live = true WHERE tree_id = %(tree_id)s AND NOT live
 
 -- name: end_building
--- after a build that was given up: what only it had goes, and the tree that answers stays
+-- After an abandoned build, its own rows are deleted, and the current tree stays.
 WITH gone AS (
     DELETE FROM tree_node n WHERE n.tree_id = %(tree_id)s AND NOT n.live RETURNING n.id
 ), leaves AS (

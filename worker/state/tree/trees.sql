@@ -1,5 +1,5 @@
 -- name: lock
--- only one transaction at a time decides which trees there are
+-- only one transaction at a time decides which trees exist
 SELECT pg_advisory_xact_lock(hashtextextended('summary trees', 0)), :hurry
 
 -- name: try_lock
@@ -57,7 +57,7 @@ SELECT n.id, t.index_id FROM tree_node n JOIN summary_tree t ON t.id = n.tree_id
 ON CONFLICT DO NOTHING
 
 -- name: forget_vectors
--- cached vectors of the summaries; another project's are not touched
+-- cached vectors of the summaries, only this project's
 DELETE FROM embedding_cache e USING tree_node n, summary_tree t
 WHERE n.tree_id = t.id AND t.id = ANY (%(ids)s) AND e.project_id = t.project_id
   AND e.text_hash = decode(substr(n.text_hash, 8), 'hex')
@@ -80,8 +80,8 @@ WHERE t.id = ANY (ARRAY (
 RETURNING t.id, t.index_id, t.done_summaries, t.expected_summaries
 
 -- name: fairest
--- The next build, of those that wait for no task and no provider: of the project with the fewest builds at work, of
--- these of the one served longest ago.
+-- The next build that waits for no task and no provider. The project with the fewest active builds comes first; on a
+-- tie, the one served longest ago.
 WITH at_work AS MATERIALIZED (
     SELECT t.project_id, count(*) AS builds FROM summary_tree t
     WHERE t.status IN :open AND NOT :unleased GROUP BY t.project_id
@@ -104,7 +104,7 @@ RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t
           t.tokens_in + t.tokens_out AS spent, t.built_at IS NOT NULL AND NOT t.is_full AS is_current
 
 -- name: beat
--- only a build that runs has an owner
+-- only a running build has an owner
 UPDATE summary_tree SET lease_until = now() + %(lease)s
 WHERE id = %(tree_id)s AND owner = %(owner)s
 -- as for a task, renewals do not wait for the disk
@@ -116,7 +116,7 @@ SET owner = NULL, lease_until = NULL, sent_at = CASE WHEN %(delay)s > interval '
 WHERE id = %(tree_id)s AND owner = %(owner)s
 
 -- name: hold
--- the lock under which a build writes rows: cancel and delete wait for it, and it finds what they did
+-- The lock under which a build writes rows. Cancel and delete wait for it, and the build then sees their changes.
 SELECT FROM summary_tree WHERE id = %(tree_id)s AND epoch = %(epoch)s AND status = 'indexing' FOR NO KEY UPDATE
 
 -- name: advance
@@ -151,7 +151,7 @@ UPDATE summary_tree SET faults = faults + 1 WHERE id = %(tree_id)s AND status IN
 UPDATE summary_tree t SET index_task_id = (SELECT n.id FROM :newest_task_of_tree n) WHERE t.id = %(tree_id)s
 
 -- name: request
--- joins a build that is open
+-- joins an open build
 UPDATE summary_tree t
 SET rerun = t.rerun OR t.stage <> 'leaves', rerun_full = t.rerun_full OR %(full)s AND t.stage <> 'leaves',
     is_full = t.is_full OR %(full)s AND t.stage = 'leaves'

@@ -5,7 +5,7 @@ SELECT level, count(*) FROM tree_node WHERE tree_id = %(tree_id)s AND live AND t
 SELECT count(*) FROM tree_leaf WHERE tree_id = %(tree_id)s AND live
 
 -- name: has_nodes
--- whether an index has a tree, or vectors of one to delete
+-- whether an index has a tree, or tree vectors to delete
 SELECT :any_tree OR EXISTS (SELECT FROM tree_tombstone WHERE index_id = %(index_id)s)
 
 -- name: all_nodes
@@ -93,7 +93,7 @@ JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0
 JOIN search_index_file f ON f.id = c.file_id
 
 -- name: readable_summaries
--- all but those of a text that no chunk of these files has, and what summarises such a summary
+-- all summaries except those with a text that no chunk of these files has, and the summaries above them
 WITH RECURSIVE edge AS MATERIALIZED (
     SELECT n.key, c.child FROM tree_node n CROSS JOIN unnest(n.children) AS c (child)
     WHERE n.tree_id = %(tree_id)s AND n.live
