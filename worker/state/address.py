@@ -1,4 +1,4 @@
-"""Where the database is."""
+"""The address of the database."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PooledAddress:
-    """A database behind a pooler in transaction mode: each transaction may reach it over another connection.
+    """A database behind a pooler in transaction mode: each transaction may use a different connection.
 
-    So no session is kept. The server's limits are those of the role, and no statement is prepared.
+    So no session is kept. The limits of the role apply on the server, and no statement is prepared.
     """
 
     url: str
 
 
-#: A database's URL, or what is behind a pooler.
+#: A database's URL, or the database behind a pooler.
 Address = str | PooledAddress

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Application(StrEnum):
-    """Names of our connections in `pg_stat_activity`, by what their process does."""
+    """Names of our connections in `pg_stat_activity`, by the role of their process."""
 
     API = "foldex api"
     WORKER = "foldex worker"
@@ -48,7 +48,7 @@ class Application(StrEnum):
     MIGRATE = "foldex migrate"
 
 
-#: The connections that the sweep may end: their processes open others, and repeat what was not committed.
+#: The connections that the sweep may end: their processes open others, and repeat uncommitted work.
 EXPENDABLE = (Application.API, Application.WORKER)
 #: Seconds that a transaction may be idle, about as long as a lease: then other transactions need its locks.
 IDLE_SECONDS = 8.0
@@ -70,9 +70,8 @@ class ConnectionLimits:
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
     `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection. `rest`: time
-    after which a pool closes a connection that nobody needs. `again`: time in which a transaction that met a lock is
-    tried again. `plan_each_time`: whether the server makes a plan for
-    each execution, and keeps none.
+    after which a pool closes an unused connection. `again`: time for which a transaction that met a lock is retried.
+    `plan_each_time`: whether the server plans each execution, and keeps no plan.
     """
 
     answer: float
@@ -86,18 +85,19 @@ class ConnectionLimits:
     plan_each_time: bool = False
 
 
-#: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
-#: keeps no connection. Who meets a lock leaves the task for later, and serves another one. A plan for the empty tables
-#: of a new installation would read all rows of each later batch.
+#: Statements over a million files take a minute. The server's limit is shorter than the client's. An idle worker keeps
+#: no connection. A worker that meets a lock postpones the task and serves another. A plan for the empty tables of a new
+#: installation would read all rows of each later batch.
 WORK = ConnectionLimits(
     answer=130.0, patient=130.0, lock=5.0, statement=120.0, pool=20.0, rest=30.0, plan_each_time=True
 )
-#: A caller gets an answer within 5 s. Write requests wait longer for statements over all files of an index. What is
-#: locked is answered within 10 s: reads give up before they take the server for silent.
+#: A caller gets an answer within 5 s. Write requests wait longer for statements over all files of an index. A locked
+#: row is reported within 10 s: reads give up before they take the server for silent.
 REQUEST = ConnectionLimits(answer=3.5, patient=130.0, lock=3.0, statement=120.0, pool=3.0, again=3.5)
 #: A locked row delays only its own task.
 SWEEP = ConnectionLimits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
-#: For probing whether the server answers at all; with the time to connect, it ends before the first caller gives up.
+#: For probing whether the server answers at all. With the time to connect, a probe ends before the first caller gives
+#: up.
 PROBE = ConnectionLimits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
 #: For statements that finish at once.
 BRIEF = ConnectionLimits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
@@ -106,8 +106,8 @@ BRIEF = ConnectionLimits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=
 class RepeatingCursor(Cursor[Row]):
     """A cursor whose statements survive migrations.
 
-    A prepared statement fails once a migration changed the columns that it returns. So only statements that begin a
-    transaction, or are one, are prepared: they can be repeated, since nothing went before them.
+    A prepared statement fails once a migration changed its result columns. So only statements that begin a transaction,
+    or are one, are prepared: nothing precedes them, so they can be repeated.
     """
 
     def execute(
@@ -128,7 +128,7 @@ class RepeatingCursor(Cursor[Row]):
 
 
 class SilenceGuard:
-    """What a pool knows about its server: while the server is silent, users fail at once.
+    """A pool's knowledge about its server: while the server is silent, users fail at once.
 
     Otherwise each user would block a thread, and later users would wait for a thread as well. The guard probes the
     server on its own connection, because a slow statement alone proves nothing.
@@ -192,9 +192,9 @@ class BoundedConnection(Connection[TupleRow]):
             self.commit()
 
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
-        """See psycopg.
+        """Wait, as psycopg does.
 
-        Raises `OperationalError`, and closes the connection, when the server sent nothing for too long.
+        Raises `OperationalError`, and closes the connection, if the server sends nothing for too long.
         """
         try:
             return super().wait(_listen(gen, self.answer, self.guard), *args, **kwargs)
@@ -204,7 +204,7 @@ class BoundedConnection(Connection[TupleRow]):
 
 
 class ServerSilent(OperationalError):
-    """The server sent nothing for as long as its client waits."""
+    """Raised when the server sent nothing for as long as its client waits."""
 
 
 def _listen(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T]:
@@ -228,19 +228,19 @@ def _listen(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[
 
 
 def be_patient(connection: Connection[Any]) -> None:
-    """Wait longer for each answer until the pool lends the connection again: locks or very many rows are ahead."""
+    """Wait longer for each answer until the pool lends the connection again, for locks or very many rows."""
     if isinstance(connection, BoundedConnection):
         connection.answer = connection.limits.patient
 
 
 def be_brief(connection: Connection[Any]) -> None:
-    """Wait as long as usual for each answer: the opposite of `be_patient`, for a connection that leaves its pool."""
+    """Wait the usual time for each answer: the opposite of `be_patient`, for a connection that leaves its pool."""
     if isinstance(connection, BoundedConnection):
         connection.answer = connection.limits.answer
 
 
 class _Process:
-    """What this process is for."""
+    """The role of this process."""
 
     application = Application.CLI
 
@@ -275,7 +275,7 @@ def parameters(database: Address, limits: ConnectionLimits, *options: str) -> di
         **url_parameters,
         "application_name": _process.application,
         "cursor_factory": RepeatingCursor,
-        # a pooler rejects options, and gives the next transaction a connection that does not know the statement
+        # a pooler rejects options, and gives the next transaction a connection without the prepared statement
         **({} if is_shared else {"options": _options(server_options, url_parameters)}),
         **({"prepare_threshold": None} if is_shared or limits.plan_each_time else {}),
     }

@@ -1,1 +1,1 @@
-"""Access: which project a key opens, and which places a project may read."""
+"""Access: the project that a key opens, and the places that a project may read."""

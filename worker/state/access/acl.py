@@ -1,4 +1,4 @@
-"""Rows of `acl_class`: the access lists of a project's nodes, and which of them admit a caller."""
+"""Rows of `acl_class`: the access lists of a project's nodes, and which lists admit a caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL = load("access/acl")
 
 
 class Version(NamedTuple):
-    """Numbers that grow: `revoked` when somebody may lose sight of what there was, `changed` also with new nodes."""
+    """Increasing numbers: `revoked` rises when a caller may lose access, `changed` also with new nodes."""
 
     revoked: int
     changed: int
@@ -32,19 +32,19 @@ class VisibleFile(NamedTuple):
 
 
 def class_of(connection: Connection[Any], project_id: str, entries: Sequence[str]) -> int:
-    """The number of a list in a project. It is new if no node had this list before."""
+    """Return the number of a list in a project. It is new if no node had this list before."""
     values = {"project_id": project_id, "entries": list(entries)}
     digest = hashlib.sha256("\0".join(entries).encode()).digest()
     found = None
     while found is None:
-        # a row of a transaction that is rolled back meanwhile is in neither
+        # a row of a concurrently rolled back transaction is in neither
         for query in ("find", "insert"):
             found = found or connection.execute(_SQL[query], {**values, "digest": digest}).fetchone()
     return int(found[0])
 
 
 def admitting(sight: Sight) -> Mapping[str, list[str] | None]:
-    """Values for queries: the entries that admit a caller, and those that deny it. None: all may be shown."""
+    """Return query values: the entries that admit a caller, and those that deny access. None: all may be shown."""
     if sight.principals is None:
         return {"admitting": None, "denying": None}
     held = [*sight.principals, EVERYBODY]
@@ -52,29 +52,29 @@ def admitting(sight: Sight) -> Mapping[str, list[str] | None]:
 
 
 def note_change(connection: Connection[Any], project_id: str, *, revokes: bool) -> None:
-    """Let caches notice that lists, places or metadata of a project's nodes changed, or rules of its tools.
+    """Notify caches that lists, places or metadata of a project's nodes changed, or rules of its tools.
 
-    `revokes`: somebody may no longer read what it could. Then answers that are being made are made again.
+    `revokes`: a caller may no longer read what it could. Then answers in progress are computed again.
     """
     connection.execute(_SQL["note_change"], {"project_id": project_id, "revokes": revokes})
 
 
 def note_rules(connection: Connection[Any], project_id: str, lists: Collection[Sequence[str]]) -> None:
-    """Let caches notice that rules with these lists hold for a tool. `version` is never None from then on."""
+    """Notify caches that rules with these lists hold for a tool. `version` is never None from then on."""
     for entries in lists:
         class_of(connection, project_id, entries)
     note_change(connection, project_id, revokes=True)
 
 
 def version(pool: Pool, project_id: str) -> Version | None:
-    """Which lists hold in a project; None: it never had one."""
+    """Return the version of a project's lists; None if it never had one."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["version"], {"project_id": project_id}).fetchone()
     return None if row is None else Version(*row)
 
 
 def readable(pool: Pool, project_id: str, principals: Collection[str]) -> frozenset[int]:
-    """The lists of a project that admit a caller with these principals."""
+    """Return the lists of a project that admit a caller with these principals."""
     with autocommit(pool) as connection:
         return readable_over(connection, project_id, principals)
 
@@ -87,32 +87,32 @@ def readable_over(connection: Connection[Any], project_id: str, principals: Coll
 
 
 def visible_files(pool: Pool, index_id: UUID, classes: Collection[int], *, with_paths: bool) -> list[VisibleFile]:
-    """The files of an index that are in these classes, or in none."""
+    """Return the files of an index that are in these classes, or in none."""
     values = {"index_id": index_id, "classes": list(classes), "with_paths": with_paths}
     with autocommit(pool) as connection:
         return list(map(VisibleFile._make, connection.execute(_SQL["visible_files"], values)))
 
 
 def any_hidden(pool: Pool, index_id: UUID, classes: Collection[int]) -> bool:
-    """Whether an index has a file in another class than these, or will have one once a run lists what is there."""
+    """Return whether an index has a file in another class than these, or will have one after its next listing."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["any_hidden"], {"index_id": index_id, "classes": list(classes)})
 
 
 def may_hide(pool: Pool, index_id: UUID) -> bool:
-    """Whether a list holds for any node at or below that of an index."""
+    """Return whether a list holds for any node at or below an index's node."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["may_hide"], {"index_id": index_id})
 
 
 def may_hide_below(pool: Pool, project_id: str, node_id: str) -> bool:
-    """Whether a list holds for a node or any node below it."""
+    """Return whether a list holds for a node or any node below it."""
     with autocommit(pool) as connection:
         return is_true(connection, _SQL["may_hide_below"], {"project_id": project_id, "node_id": node_id})
 
 
 def visible_nodes(pool: Pool, project_id: str, ids: Collection[str], classes: Collection[int]) -> set[str]:
-    """Those of some nodes of a project that are in these classes, or in none."""
+    """Return the given nodes of a project that are in these classes, or in none."""
     values = {"project_id": project_id, "ids": list(ids), "classes": list(classes)}
     with autocommit(pool) as connection:
         return {id_ for (id_,) in connection.execute(_SQL["visible_nodes"], values)}

@@ -1,1 +1,1 @@
-"""Rows of a project's own content tree, and the objects that hold its files."""
+"""Rows of a project's own content tree, and the objects with the content of its files."""

@@ -1,4 +1,4 @@
-"""Rows of `content_stray`: objects that no node refers to, or none yet, so that every stored object is recorded."""
+"""Rows of `content_stray`: objects that no node refers to, or none yet. So every stored object is recorded."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _SQL = load("content/orphans")
 
 
 def announce(pool: Pool, keys: Sequence[str], grace: timedelta) -> None:
-    """Note that objects are about to be stored; those without a `claim` within `grace` are deleted."""
+    """Record that objects are about to be stored; those without a `claim` within `grace` are deleted."""
     with pool.connection() as connection:
         connection.execute(_SQL["announce"], {"keys": list(keys), "grace": grace})
 
 
 def take_back(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Note that announced objects are not stored after all."""
+    """Record that announced objects are not stored after all."""
     connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
 def claim(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Let nodes refer to announced objects from the end of this transaction on.
+    """Let nodes refer to announced objects when this transaction ends.
 
     Raises `Conflict` if one was given up.
     """
@@ -43,35 +43,35 @@ def claim(connection: Connection[Any], keys: Sequence[str]) -> None:
 
 
 def leave(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Note that from the end of this transaction on no node refers to these objects."""
+    """Record that no node refers to these objects once this transaction ends."""
     connection.execute(_SQL["leave"], {"keys": list(keys)})
 
 
 def take(pool: Pool, keys: Sequence[str]) -> list[str]:
-    """Return the keys whose objects may be deleted: no node refers to them or can come to do so."""
+    """Return the keys whose objects may be deleted: no node refers to them now, or can do so later."""
     with pool.connection() as connection:
         return [key for (key,) in connection.execute(_SQL["take"], {"keys": list(keys)}).fetchall()]
 
 
 def forget(pool: Pool, keys: Sequence[str]) -> None:
-    """Note that these objects are deleted."""
+    """Record that these objects are deleted."""
     with pool.connection() as connection:
         connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
 def expect_run(pool: Pool, every: timedelta = RUN_INTERVAL) -> bool:
-    """Whether objects are due and the last run over them began more than `every` ago; if so, a new run begins now."""
+    """Return whether objects are due and the last run over them began more than `every` ago; if so, begin a run."""
     with autocommit(pool) as connection:
         return connection.execute(_SQL["expect"], {"every": every}).rowcount > 0
 
 
 def give_up(pool: Pool, limit: int) -> list[str]:
-    """Return due keys that no node can come to refer to, the longest due first."""
+    """Return due keys that no node can refer to later, the longest due first."""
     with pool.connection() as connection:
         return [key for (key,) in connection.execute(_SQL["give_up"], {"limit": limit}).fetchall()]
 
 
 def postpone(pool: Pool, keys: Sequence[str]) -> None:
-    """Retry later to delete objects that could not be deleted."""
+    """Postpone the deletion of objects that could not be deleted."""
     with pool.connection() as connection:
         connection.execute(_SQL["postpone"], {"keys": list(keys), "pause": RETRY_AFTER})
