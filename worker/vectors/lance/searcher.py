@@ -357,9 +357,18 @@ def _by_words(
         found = cached_words.found(leg, cached_rows, passing)
         if found is not None:
             return found
-    answer = word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
+    answer = None
+    if passing is not None and cached_rows is not None:
+        passes = partial(_passes, cached_rows, passing)
+        answer = word_search.found_among(opened.dataset, leg, float(passing.mean() if len(passing) else 0), passes)
+    if answer is None:
+        answer = word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
     ids = answer["id"].to_pylist() if cached_rows is None else cached_rows.ids_at(answer["_rowid"].to_numpy())
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
+
+
+def _passes(rows: NamespaceRows, passing: Passing, row_ids: RowIds) -> Passing:
+    return passing[rows.positions_of(row_ids)]
 
 
 def _by_vector(leg: Leg, cached_rows: NamespaceRows | None, passing: Passing | None) -> Ranked | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
 from worker.vectors.rows import words
 
+#: Minimum share of all rows that pass a filter for a search without it, which reads so many times the expected rows.
+MANY_PASS, SPARE = 0.1, 1.5
 #: Rows whose texts are read at a time.
 BATCH_ROWS = 4_096
 
@@ -29,28 +31,50 @@ def dataset(path: Path, version: int, session: Any) -> Any:
 
 
 def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
-    """Return the rows that have words of a leg, with their `_score`, and some beyond its limit.
+    """The rows that have words of a leg, with their `_score`, and some beyond its limit.
 
-    They have their `id`, or else Lance's `_rowid`, which is cheaper.
+    They come with their `id`, or else with Lance's `_rowid`, which is cheaper.
     """
-    # A match query treats its text as plain words, even if it contains operators.
-    operator = FullTextOperator.AND if leg.phrase else FullTextOperator.OR
-    query = MatchQuery(words(leg), COLUMNS[leg.field], operator=operator)
-    columns = ["_score", "id"] if with_ids else ["_score"]
     limit = ties.first_limit(leg.limit)
     while True:
-        rows = opened.scanner(
-            columns=columns,
-            with_row_id=not with_ids,
-            filter=where(leg.conditions) or None,
-            prefilter=True,
-            limit=limit,
-            full_text_query=query,
-        ).to_table()
+        rows = _best(opened, leg, where(leg.conditions), limit, with_ids=with_ids)
         more = ties.next_limit(leg.limit, limit, rows["_score"].to_pylist())
         if more is None:
             return rows
         limit = more
+
+
+def found_among(opened: Any, leg: Leg, share: float, passes: Callable[[Any], Any]) -> Any | None:
+    """Do what `found` does for a filter that this `share` of all rows passes, by a search without the filter.
+
+    A filter that names thousands of files takes Lance longer than the search. `passes` says which `_rowid` pass.
+    Returns None if the filter is needed: fewer of the best rows pass it than of all rows.
+    """
+    if share < MANY_PASS:
+        return None
+    limit = int(SPARE / share * ties.first_limit(leg.limit))
+    rows = _best(opened, leg, "", limit, with_ids=False)
+    passing = rows.filter(passes(rows["_rowid"].to_numpy()))
+    if len(rows) < limit:
+        return passing
+    # rows that tie with the last one may be missing
+    is_certain = len(passing) >= leg.limit and (
+        passing["_score"][leg.limit - 1].as_py() - rows["_score"][-1].as_py() > ties.EQUAL
+    )
+    return passing if is_certain else None
+
+
+def _best(opened: Any, leg: Leg, condition: str, limit: int, *, with_ids: bool) -> Any:
+    # A match query treats its text as plain words, even if it contains operators.
+    operator = FullTextOperator.AND if leg.phrase else FullTextOperator.OR
+    return opened.scanner(
+        columns=["_score", "id"] if with_ids else ["_score"],
+        with_row_id=not with_ids,
+        filter=condition or None,
+        prefilter=True,
+        limit=limit,
+        full_text_query=MatchQuery(words(leg), COLUMNS[leg.field], operator=operator),
+    ).to_table()
 
 
 def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
