@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 
 class _NoEvents:
-    """An event dispatcher that drops the event that a message was sent."""
+    """An event dispatcher that drops the events of sent messages."""
 
     def publish(self, *_: Any, **__: Any) -> None:
         """Do nothing."""
@@ -141,12 +141,12 @@ def _lost_broker() -> dict[int, int]:
         # in milliseconds
         "TCP_USER_TIMEOUT": LOST_BROKER_SECONDS * 1000,
     }
-    # not every system has all of them
+    # not every system has all these options
     return {getattr(socket, name): value for name, value in values.items() if hasattr(socket, name)}
 
 
 class _Silence:
-    """Whether to skip the broker: after a failure one caller at a time retries it, and all others return at once."""
+    """Whether to skip the broker: after a failure one caller at a time retries it, and the others return at once."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -175,7 +175,7 @@ def _make_beat_private(**_: object) -> None:
 signals.beat_init.connect(_make_beat_private)
 _silence = _Silence()
 _outbox = ThreadPoolExecutor(1, thread_name_prefix="outbox")
-#: What this process was started with. `app` is built on import, because Celery's command line finds it by its name.
+#: The application of this process. It is built on import, because Celery's command line finds it by its name.
 settings = Settings()
 app = make_app(settings.celery_broker_url, settings.parse_seconds)
 
@@ -192,9 +192,9 @@ def send(
 ) -> bool:
     """Send a task by name. Returns False if it was not sent.
 
-    `shown` is what Flower lists as the task's arguments; if `quiet`, Flower is not told of the message. `request_id` is
-    the request that led to it, by default the current one. A lost or unsent message costs time, never work: the sweep
-    sends it again.
+    Flower lists `shown` as the task's arguments; with `quiet`, Flower gets no event of the message. `request_id` is the
+    request that led to it, by default the current one. A lost or unsent message costs time, never work: the sweep sends
+    it again.
     """
     # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
@@ -217,9 +217,9 @@ def send(
 
 
 def _request_of(id_: UUID | None) -> str | None:
-    """The id of the current request, if the message is about what it asked for.
+    """Return the id of the current request, if it requested the work of the message.
 
-    A slice also sends messages of other tasks, for which other requests asked.
+    A slice also sends messages of other tasks, which other requests started.
     """
     bound = structlog.contextvars.get_contextvars()
     return bound.get("request_id") if bound.get("task_id", str(id_)) == str(id_) else None
@@ -271,7 +271,7 @@ def _count(connection: Connection, queue: str) -> int:
 
 
 def crowded(queue: str) -> bool:
-    """Whether the queue is so long that a message that recurs anyway would only wait in it."""
+    """Return whether the queue is so long that a recurring message would only wait in it."""
     return count_queued(queue) >= MAX_WAITING
 
 

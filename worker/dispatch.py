@@ -1,4 +1,4 @@
-"""Messages that follow from the rows: which workers are woken, and what begins when a task is asked for or ends."""
+"""Sends messages for the rows: wakes workers, and starts tasks that were requested or follow others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from worker.state.index.tasks import ClosedTask, RunningTask
 from worker.state.pool import Pool
 from worker.state.tree import trees
 
-#: Pending files for each further worker that is woken.
+#: Number of pending files for each further worker that is woken.
 FILES_PER_SLICE = 4
 
 log = structlog.get_logger()
 
 
 def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
-    """Wake workers for what is listed so far, or close the task if nothing is left to do. Returns whether it did."""
+    """Wake workers for the files listed so far, or close the task if nothing is left. Returns whether it closed it."""
     closed = close_if_done(pool, task_id, index_id) is not None
     if not closed:
         wake(pool, task_id)
@@ -65,7 +65,7 @@ def send_index(task: RunningTask | None, queue: str, countdown: float | None = N
 def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> ClosedTask | None:
     """Count a task's files, and close the task if nothing is left. Returns None while it continues.
 
-    Without `wait`, a task is left alone if its row, its project or its index is locked.
+    Without `wait`, a task is skipped if its row, its project or its index is locked.
     """
     closed = tasks.refresh(pool, task_id, index_id, wait=wait)
     if closed is None:
@@ -84,13 +84,13 @@ def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = Tru
 def reindex(
     pool: Pool, tool_id: UUID, *, full: bool = False, allow_removals: bool = False, paths: Sequence[str] | None = None
 ) -> None:
-    """Index what changed in a tool's folder, as `tool_actions.reindex` says. No broker delays the caller."""
+    """Index the changes in a tool's folder, as `tool_actions.reindex` says. No broker delays the caller."""
     task_id = tool_actions.reindex(pool, tool_id, full=full, allow_removals=allow_removals, paths=paths)
     if task_id is not None:
         post_plan(task_id, tool_id)
 
 
 def send_next(closed: ClosedTask | None) -> None:
-    """Send the message that lists the folder for the task that follows a closed one, if any does."""
+    """Send the message that lists the folder for the task that follows a closed one, if any."""
     if closed and closed.next_task_id:
         send_plan(closed.next_task_id, closed.tool_id)

@@ -1,4 +1,4 @@
-"""What a process holds open, built from the settings on first use and therefore after any fork."""
+"""The open resources of a process, built from the settings on first use and therefore after any fork."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ from worker.vectors.directory_store import DirectoryStore
 if TYPE_CHECKING:
     from worker.vectors.blind import BlindKey
 
-#: Requests for summaries that one process may have in flight: the maximum of a tool's config.
+#: Maximum summary requests in flight of one process: the maximum of a tool's config.
 MAX_SUMMARIES = 32
 
 
@@ -97,7 +97,7 @@ class Resources:
 
     @cached_property
     def sweeping(self) -> Resources:
-        """A copy with its own single Postgres connection, which waits for locks only briefly."""
+        """Return a copy with its own single Postgres connection, which waits for locks only briefly."""
         own = copy(self)
         own.__dict__["pool"] = open_pool(self.settings.session_url, max_size=1, limits=SWEEP)
         return own
@@ -111,23 +111,23 @@ class Resources:
 
     @cached_property
     def directories(self) -> Mapping[str, StoreDirectory]:
-        """The directories of vector stores and of contents, by the name of what is kept there."""
+        """The directories of vector stores and of contents, by name."""
         return directories_of(self.settings, lambda: autocommit(self.pool))
 
     def refused(self) -> dict[str, str]:
-        """The stores, and contents, whose work this process must leave to others, with the reasons."""
+        """Return the stores, and contents, whose work this process must leave to others, with the reasons."""
         is_in_bucket = bool(self.settings.s3_bucket)
         used = {name: each for name, each in self.directories.items() if name != OBJECTS.name or not is_in_bucket}
         return {name: reason for name, each in used.items() if (reason := each.refusal()) is not None}
 
     def reach(self, me: UUID | None = None) -> Reach:
-        """What this process, which the registry of hosts knows as `me`, must leave to others."""
+        """Return the work that this process can do. The registry of hosts knows it as `me`."""
         return Reach(me, self.host.id, self.refused())
 
     def leave_if_out_of_reach(self, task_id: UUID) -> bool:
-        """Leave a task to workers that see what this one does not. Returns whether it did.
+        """Leave a task to workers that see directories which this one does not. Returns whether it did.
 
-        The task's status and the service's readiness say which directories are refused.
+        The task's status and the service's readiness name the refused directories.
         """
         reach = self.reach()
         if turns.is_in_reach(self.pool, task_id, reach):
@@ -139,13 +139,13 @@ class Resources:
 
     @cached_property
     def helper_pool(self) -> HelperPool:
-        """The helper processes for everything but whole files of a run."""
+        """The helper processes for all work except whole files of a run."""
         s = self.settings
         return HelperPool(self._helper_limits, max_seconds=s.parse_seconds, memory_bytes=s.parse_memory_mb << 20)
 
     @property
     def home(self) -> Path:
-        """Directory of everything the installation keeps."""
+        """The directory with all data of the installation."""
         return self.settings.foldex_home.absolute()
 
     @property
@@ -154,16 +154,16 @@ class Resources:
         return DiskSpace(self.home, usual_reserve(self.home))
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
-        """The content behind a tool. Raises as `SourceKind.open` does."""
+        """Open the content behind a tool. Raises as `SourceKind.open` does."""
         return open_source(self.access(project_id), source, rules)
 
     def access(self, project_id: str) -> ContentAccess:
-        """A project's access to content."""
+        """Return a project's access to content."""
         options = self.settings.values(SourceOptions)
         return ContentAccess(project_id, options, lambda: self.pool, lambda: self.objects, self.helpers(project_id))
 
     def source_of(self, index: Index, rules: Rules | None = None) -> Source:
-        """The content behind an index, to which its own rules apply unless others are given.
+        """Open the content behind an index, to which its own rules apply unless others are given.
 
         Raises `FolderElsewhere` if another machine indexed another folder.
         """
@@ -179,7 +179,7 @@ class Resources:
     def source_with(
         self, project_id: str, source: AnySource, settings: IndexSettings, rules: Rules | None = None
     ) -> Source:
-        """The content that an index with these settings has. Raises as `SourceKind.open` does."""
+        """Open the content that an index with these settings has. Raises as `SourceKind.open` does."""
         rules = rules or rules_of(settings)
         opened = self.source(project_id, source, rules)
         if not settings.containers:
@@ -187,7 +187,7 @@ class Resources:
         return OpeningSource(opened, rules, settings.containers, settings.max_file_bytes, self.helpers(project_id))
 
     def helpers(self, project_id: str) -> ProjectHelpers:
-        """The processes that parse what a project wrote."""
+        """Return the processes that parse a project's content."""
         return ProjectHelpers(self.helper_pool, project_id)
 
     def profile(
@@ -207,10 +207,9 @@ class Resources:
         return profile, explicit is not None
 
     def access_to(self, model: str) -> ProviderAccess:
-        """Return the configured address and key to models of their provider, and to no others.
+        """Return the configured address and key for models of their provider; nothing for other models.
 
-        That provider is the default model's. If the default model is local, it is that of the first other allowed
-        model.
+        That provider is the default model's. If the default model is local, it is the first other allowed model's.
         """
         s = self.settings
         remote = (name for name in (s.default_embedding_model, *(s.allowed_models or ())) if not is_local(name))
@@ -235,12 +234,12 @@ class Resources:
             return self._embedders[key]
 
     def pace(self, profile: EmbedderProfile) -> EmbeddingPace:
-        """Return how fast this process got the vectors of a profile's embedder lately."""
+        """Return the recent speed of a profile's embedder in this process."""
         with self._lock:
             return self._paces.setdefault(profile, EmbeddingPace())
 
     def words_in_store(self, index: Index) -> bool:
-        """Whether the words of a chunk go to an index's store before its vector."""
+        """Return whether the words of a chunk go to an index's store before its vector."""
         return self.settings.words_first == "store" or not STORES[index.vector_store].bills_writes
 
     def budget(self, profile: EmbedderProfile) -> RateBudget | None:
@@ -272,18 +271,18 @@ class Resources:
         )
 
     def embedding_rate(self, model: str) -> SharedRate:
-        """What all workers together may spend on an embedding model."""
+        """Return the rate that all workers share for an embedding model."""
         s = self.settings
         return SharedRate(f"{model} {_hashed(s.embedding_api_base)}", s.embedding_rpm, s.embedding_tpm)
 
     def llm_rate(self, model: str) -> SharedRate:
-        """What all workers together may spend on summaries by a model."""
+        """Return the rate that all workers share for summaries by a model."""
         s = self.settings
         return SharedRate(f"llm {model} {_hashed(s.llm_api_base)}", s.llm_rpm, s.llm_tpm)
 
     @cached_property
     def fleet_view(self) -> FleetView:
-        """What the whole fleet has spent."""
+        """Return the usage of the whole fleet."""
         return FleetView(self.settings.redis_url)
 
     def _budget(
@@ -354,7 +353,7 @@ class Resources:
 
 
 def directories_of(settings: Settings, connect: Connect) -> dict[str, StoreDirectory]:
-    """The directories of vector stores and of contents, by the name of what is kept there."""
+    """Return the directories of vector stores and of contents, by name."""
     home = settings.foldex_home.absolute()
     return {kind.name: StoreDirectory(kind, home / name, home, connect) for name, kind in directory_kinds()}
 
@@ -380,19 +379,19 @@ def check_directories(settings: Settings) -> None:
 
 
 def _hashed(address: str | None) -> str:
-    """An address as part of a key that others can read: it may hold a password."""
+    """Hash an address within a key that others can read, because it may contain a password."""
     return sha256((address or "").encode()).hexdigest()[:16]
 
 
 def store_name(settings: Settings) -> str:
-    """The vector store of new indexes."""
+    """Return the vector store of new indexes."""
     return settings.vector_store or default_store(settings.values(StoreOptions))
 
 
 def chunk_settings(
     settings: Settings, size: int | None, overlap: int | None, granularity: Granularity | None
 ) -> ChunkSettings:
-    """Chunk sizes from a tool's parameters and the settings; the overlap is at most half the size."""
+    """Return chunk sizes from a tool's parameters and the settings; the overlap is at most half the size."""
     if settings.chunk_size_chars is not None and size is None:
         size, unit = settings.chunk_size_chars, "characters"
         overlap = overlap if overlap is not None else settings.chunk_overlap_chars or 0
@@ -411,7 +410,7 @@ def chunk_settings(
 
 
 def preload(settings: Settings) -> None:
-    """Import what tasks need before the fork: once instead of once per process, in memory that all processes share.
+    """Import modules of tasks before the fork: once instead of once per process, in memory that all processes share.
 
     It opens nothing, because connections do not survive a fork.
     """
@@ -420,14 +419,14 @@ def preload(settings: Settings) -> None:
         cl100k()
     preload_store(settings)
     import_store_dependencies(settings)
-    # a collection in a child would write to each object, and so copy the pages that all share
+    # a collection in a child would write to each object, and so copy the shared pages
     gc.collect()
     gc.freeze()
     collect_rarely()
 
 
 def _warm_clients(settings: Settings) -> None:
-    """Import the clients of all models that tasks may ask. Only some need LiteLLM, whose import takes seconds."""
+    """Import the clients of all models that tasks may use. Only some need LiteLLM, whose import takes seconds."""
     embedding = [settings.default_embedding_model, *(settings.allowed_models or ())]
     for model in embedding:
         if not is_local(model):
@@ -442,5 +441,5 @@ def preload_store(settings: Settings) -> None:
 
 
 def import_store_dependencies(settings: Settings) -> None:
-    """Import what the store's client imports, as far as that survives a fork."""
+    """Import the dependencies of the store's client, as far as they survive a fork."""
     STORES[store_name(settings)].import_before_fork()

@@ -23,9 +23,9 @@ from worker.stores import STORES
 
 Group = TypeVar("Group")
 
-#: Settings whose names other programs use too, so that a similar variable may be theirs.
+#: Settings whose names other programs use too, so that a similar variable may belong to those.
 SHARED_NAMES = {"DATABASE_URL", "CELERY_BROKER_URL", "FLOWER_PORT", "FLOWER_URL", "S3_ENDPOINT_URL"}
-#: Characters of a name from which on a similar one is hardly chance: MAX_PAGE may be anything.
+#: Length of a name from which a similar one is hardly chance: MAX_PAGE may be anything.
 TELLING_LENGTH = 10
 #: Settings that were removed, and why they are no longer needed.
 REMOVED = {
@@ -54,7 +54,7 @@ REMOVED = {
     "MIGRATE_AT_START": "`foldex serve --no-migrate` leaves migrations to you",
     "DISK_RESERVE_MB": "512 MiB are kept free, or a tenth of a smaller disk",
 }
-#: What begins the names of variables that only Foldex reads.
+#: Prefix of variables that only Foldex reads.
 OWN_PREFIX = "FOLDEX_"
 #: Minimum similarity, by `difflib`, of a variable and the setting that it probably means.
 ALIKE = 0.9
@@ -293,12 +293,12 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> Address:
-        """The database, for what needs no session."""
+        """The database, for uses without a session."""
         return PooledAddress(self.database_url) if self.database_session_url else self.database_url
 
     @property
     def session_url(self) -> str:
-        """The database, for what lasts as long as a connection."""
+        """The database, for sessions."""
         return self.database_session_url or self.database_url
 
     def values(self, group: type[Group]) -> Group:
@@ -307,7 +307,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def misspelt(cls, environ: Mapping[str, str]) -> list[str]:
-        """A sentence for each variable that was a setting, or is probably meant as one."""
+        """Return a sentence for each variable that was a setting, or is probably meant as one."""
         given = sorted(variable for variable, value in environ.items() if value)
         removed = [name for name in given if name in REMOVED]
         in_capitals = {variable.upper() for variable in given}
@@ -317,7 +317,7 @@ class Settings(BaseSettings):
             *(
                 f"The variable {variable} is not a setting and has no effect; did you mean {name}?"
                 for variable, name in meant.items()
-                # who has set the right one means another program with this one
+                # with the right one set, this one belongs to another program
                 if name is not None and name not in in_capitals
             ),
         ]
@@ -328,13 +328,13 @@ class Settings(BaseSettings):
         if not error["loc"]:
             return message
         name = str(error["loc"][0])
-        # a URL may hold a password, and this message may be logged
+        # a URL may contain a password, and this message may be logged
         value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
         return f"{name.upper()}{value} is invalid: {message}. {cls.model_fields[name].description}"
 
     @property
     def model_by_language(self) -> bool:
-        """Whether the languages of a folder choose its local model where nothing names one."""
+        """Whether the languages of a folder select its local model if no setting names one."""
         return self._model_by_language
 
     @model_validator(mode="after")
@@ -394,7 +394,7 @@ class Settings(BaseSettings):
 
 
 def _meant_setting(variable: str) -> str | None:
-    """The setting whose name a variable nearly has; None for settings, and for variables of other programs."""
+    """Return the setting with a name close to a variable's; None for settings, and for variables of other programs."""
     names = {field.upper() for field in Settings.model_fields}
     bare = variable.removeprefix(OWN_PREFIX)
     if variable in names or variable[-1:].isdigit():
@@ -405,11 +405,11 @@ def _meant_setting(variable: str) -> str | None:
 
 
 def _closest(written: str, names: Collection[str], alike: float) -> str | None:
-    """The most similar name that is at most one letter longer or shorter."""
+    """Return the most similar name that is at most one letter longer or shorter."""
     comparable = sorted(name for name in names if abs(len(name) - len(written)) <= 1)
     return next(iter(get_close_matches(written, comparable, n=1, cutoff=alike)), None)
 
 
 def _names(value: str) -> list[str]:
-    """Names that are separated by spaces or commas."""
+    """Return names that are separated by spaces or commas."""
     return value.replace(",", " ").split()

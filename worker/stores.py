@@ -33,15 +33,15 @@ OBJECTS = DirectoryKind(
 )
 #: Chunks of a folder that LanceDB searches quickly. With half as many, a filter that half of them pass takes 2 s.
 LANCE_CHUNKS = 2_000_000
-#: Rows and bytes that Turbopuffer takes in a namespace, and bytes of a row beside its vector: attributes and hashes.
+#: Rows and bytes that Turbopuffer accepts in a namespace, and bytes of a row besides its vector: attributes and hashes.
 TURBOPUFFER_ROWS, TURBOPUFFER_BYTES, ROW_BYTES = 500_000_000, 1_000_000_000_000, 700
-#: Share of them from which on a folder's status warns. Past them, writes fail.
+#: Share of these limits at which a folder's status begins to warn. Beyond the limits, writes fail.
 FULL_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The settings that stores need, by the names they have in `worker.settings`."""
+    """The settings that stores need, by their names in `worker.settings`."""
 
     foldex_home: Path
     api_processes: int
@@ -61,13 +61,13 @@ def _holds_nothing(_directory: Path, _namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """What Foldex knows of a store before it opens one."""
+    """Facts about a store before it is opened."""
 
     #: Opens the store. The flag is its `has_keywords`; with a key it gets keyed hashes of words, names and paths.
     open: Callable[[StoreOptions, bool, BlindKey | None], VectorStore]
-    #: Whether the options hold all that the store needs; the first such row is the default.
+    #: Returns whether the options have all that the store needs; the first such row is the default.
     is_configured: Callable[[StoreOptions], bool]
-    #: Chunks of so many dimensions that a folder may have before users are warned.
+    #: Returns the chunks, by dimensions, that a folder may have before users are warned.
     most_chunks: Callable[[int], int]
     #: The warning, with `most` and the folder's `chunks`.
     warning: str
@@ -75,18 +75,18 @@ class StoreKind:
     import_client: Callable[[], None] = _nothing
     #: Imports more before workers fork. It opens nothing and starts no thread.
     import_before_fork: Callable[[], None] = _nothing
-    #: Whether others operate it. Then it can get keyed hashes instead of readable text, and does by default.
+    #: Whether a third party operates it. Then it can get keyed hashes instead of readable text, and does by default.
     is_foreign: bool = False
     #: Whether each byte written is paid for, so that a row is written once, with its vector.
     bills_writes: bool = False
-    #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
+    #: Name of the store's directory in FOLDEX_HOME; None if it has none.
     directory: str | None = None
-    #: Whether that directory has a namespace.
+    #: Returns whether that directory has a namespace.
     holds: Callable[[Path, str], bool] = _holds_nothing
 
 
 def too_large(store: str, chunks: int, dimensions: int) -> str | None:
-    """What to do about a folder that has too many chunks for its store; None if it has not."""
+    """Return the remedy for a folder with too many chunks for its store; None if it has few enough."""
     kind = STORES[store]
     most = kind.most_chunks(dimensions)
     return kind.warning.format(most=most, chunks=chunks) if chunks > most else None
@@ -98,17 +98,17 @@ def _most_in_turbopuffer(dimensions: int) -> int:
 
 
 def default_store(options: StoreOptions) -> str:
-    """The store of new indexes unless VECTOR_STORE names one."""
+    """Return the store of new indexes unless VECTOR_STORE names one."""
     return next(name for name, kind in STORES.items() if kind.is_configured(options))
 
 
 def store_directories() -> frozenset[str]:
-    """Names of the directories of all stores in FOLDEX_HOME."""
+    """Return the names of the directories of all stores in FOLDEX_HOME."""
     return frozenset(kind.directory for kind in STORES.values() if kind.directory is not None)
 
 
 def directory_kinds() -> Iterator[tuple[str, DirectoryKind]]:
-    """The directories in FOLDEX_HOME that all processes must share, by name, with what they keep."""
+    """Return the directories in FOLDEX_HOME that all processes must share, by name, with their kinds."""
     for name, kind in STORES.items():
         if kind.directory is not None:
             yield (

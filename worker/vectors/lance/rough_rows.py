@@ -1,6 +1,6 @@
-"""Rules out rows that cannot be among the nearest, by vectors of one byte a dimension: a quarter of the memory to read.
+"""Rules out rows that cannot be among the nearest, by vectors of one byte per dimension: a quarter of the memory.
 
-The error of each rough cosine has a bound. So no row is ruled out that may be near enough.
+The error of each rough cosine is bounded, so a row that may be near enough is never ruled out.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from worker.vectors import Vector
 from worker.vectors.lance.largest import kth_largest
 from worker.vectors.ties import EQUAL
 
-#: Rows in a block, which stays in the processor's cache while it is multiplied. Only full blocks are rough.
+#: Rows in a block, which stays in the processor's cache during its multiplication. Only full blocks are rough.
 BLOCK_ROWS = 1_024
-#: Minimum number of blocks. Fewer rows are compared as fast without.
+#: Minimum number of blocks. Fewer rows are compared as fast without rough vectors.
 MIN_BLOCKS = 16
 #: Number of integers on each side of zero: of a row, and of a query. Some processors add two products in 16 bits.
 ROW_LEVELS, QUERY_LEVELS = 127, 63
 #: Bytes of a row besides one for each dimension: its scale and its error.
 ROW_BYTES = 8
-#: More than what sums of 32 bits lose.
+#: Upper bound of the rounding error of 32-bit sums.
 _ROUNDING = 2e-6
 #: The smallest scale, so that zeros can be divided by it.
 _TINY = 1e-9
 
-#: Which rows may be found, by position.
+#: Mask of the rows that may be found, by position.
 Takes = NDArray[np.bool_]
 
 
@@ -39,8 +39,8 @@ Takes = NDArray[np.bool_]
 class RoughRows:
     """The first n rows of a namespace, in full blocks. Rows of later states share its memory.
 
-    `codes` (blocks, dimensions, `BLOCK_ROWS`) times `scales` (n) are vectors, which differ from those of the rows by
-    vectors of at most the lengths `errors` (n).
+    `codes` (blocks, dimensions, `BLOCK_ROWS`) times `scales` (n) are approximate vectors. Each differs from its row's
+    vector by a vector of at most the length in `errors` (n).
     """
 
     codes: NDArray[np.int8]
@@ -69,7 +69,7 @@ class RoughRows:
 
 
 class GrowingRoughRows:
-    """The rough rows of vectors that are only ever added to. Not thread-safe."""
+    """The rough rows of vectors that are only ever appended. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
         self._none = self._memory = RoughRows(
@@ -84,7 +84,7 @@ class GrowingRoughRows:
         return self._of(self._blocks).nbytes
 
     def of(self, unit: Vector, most_bytes: float) -> RoughRows | None:
-        """Return rough rows of at most so many bytes for vectors of length 1, which begin with those given before."""
+        """Return rough rows of at most `most_bytes` for vectors of length 1, which begin with the earlier vectors."""
         dimensions = unit.shape[1]
         most = int(most_bytes / (BLOCK_ROWS * (dimensions + ROW_BYTES)))
         blocks = max(self._blocks, min(len(unit) // BLOCK_ROWS, most)) if self._is_possible else 0
@@ -114,7 +114,7 @@ class GrowingRoughRows:
 
 
 def _rounded(unit: Vector) -> tuple[NDArray[np.int8], Vector, Vector]:
-    """Return integers for vectors, the value of 1 in each, and a bound on the length of what each loses."""
+    """Return integers for vectors, the value of 1 in each, and a bound on the length of each rounding error."""
     scales = np.maximum(np.abs(unit).max(axis=1), _TINY) / np.float32(ROW_LEVELS)
     codes = np.rint(unit / scales[:, None]).astype(np.int8)
     lost = unit - codes * scales[:, None]
@@ -122,9 +122,9 @@ def _rounded(unit: Vector) -> tuple[NDArray[np.int8], Vector, Vector]:
 
 
 def _halves(unit_vector: Vector) -> tuple[NDArray[np.uint8], list[np.float32], float]:
-    """Return two rows of integers around `QUERY_LEVELS` + 1, the value of 1 in each, and the length of what is lost.
+    """Return two rows of integers around `QUERY_LEVELS` + 1, the value of 1 in each, and the rounding error's length.
 
-    Their sum is the query: the second row holds what the first loses. Two rows take as long as one.
+    Their sum is the query: the second row holds the rounding error of the first. Two rows take as long as one.
     """
     halves, steps, lost = [], [], unit_vector
     for _ in range(2):
