@@ -310,7 +310,7 @@ class Resources:
             return self._budgets[shared.name]
 
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
-        """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
+        """Return the model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
         return tokenizer_for(profile)
 
     def store_of(self, index: Index) -> VectorStore:

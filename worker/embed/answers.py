@@ -78,12 +78,12 @@ def said(body: bytes | str) -> str:
 
 
 def missing_key(model: str) -> EmbeddingUnauthorized:
-    """The error for a provider that needs a key and got none."""
+    """Return the error for a provider that needs a key and got none."""
     return EmbeddingUnauthorized(f"{model} needs a key. {KEY_REMEDY}")
 
 
 def unreadable(model: str, error: Exception) -> EmbeddingUnreadable:
-    """The error for an answer that does not have the expected form."""
+    """Return the error for an answer that does not have the expected form."""
     log.warning("cannot read a provider's response", model=model, error=repr(error)[:MAX_LOGGED_CHARACTERS])
     return EmbeddingUnreadable(f"The response of {model} is not readable; check EMBEDDING_API_BASE.")
 

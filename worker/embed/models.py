@@ -63,7 +63,7 @@ class ProviderAccess:
 
 
 def is_local(model: str) -> bool:
-    """Whether a model runs in our own processes, without a provider and free of charge."""
+    """Return whether a model runs in our own processes, without a provider and free of charge."""
     return model.startswith("local/")
 
 

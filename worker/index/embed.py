@@ -131,7 +131,7 @@ class _EmbeddedBatch:
         self._has_written = False
 
     def missing_vectors(self) -> dict[str, list[PlacedChunk]]:
-        """The chunks without a vector, by the hash of their text."""
+        """Return the chunks without a vector, by the hash of their text."""
         missing: dict[str, list[PlacedChunk]] = defaultdict(list)
         for file in self._files:
             for chunk in file.state.new if file.state.embedded else ():
@@ -276,7 +276,7 @@ def _pay(
 def _make_embedder(
     run: IndexRun, owner: embedding_cache.VectorOwner, tokens: Mapping[str, int], fresh: Collection[str]
 ) -> CacheFirstEmbedder:
-    """An embedder that asks the cache, then the provider within the task's limit, and isolates faulty texts."""
+    """Return an embedder that asks the cache, then the provider within the task's limit, and isolates faulty texts."""
     further = FurtherRequests(run.lease.check, run.budget, run.index.project_id, tokens)
     paid: Embedder = FaultFindingEmbedder(run.embedder, further)
     if run.spending:

@@ -172,7 +172,7 @@ def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
 
 
 def _is_progress(file: EmbeddedFile) -> bool:
-    """Whether a file without all its vectors has something to write."""
+    """Return whether a file without all its vectors has something to write."""
     return file.has_early_words or (file.state.may_lack_vectors and bool(file.vectors))
 
 

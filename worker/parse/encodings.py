@@ -102,7 +102,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def decode(data: bytes) -> str:
-    """The text of `data`, without its byte order mark.
+    """Return the text of `data`, without its byte order mark.
 
     If lines end in a carriage return alone, it becomes a newline. U+FFFD replaces the few invalid bytes of text that is
     otherwise UTF-8, and lone surrogates. Raises `FileError`: `binary`, `not_utf8` (with the byte's offset) if no
@@ -132,7 +132,7 @@ def _refuse_signatures(data: bytes) -> None:
 
 
 def _by_bom(data: bytes) -> str | None:
-    """The text by its byte order mark; None without a mark, or if the text contradicts it."""
+    """Return the text by its byte order mark; None without a mark, or if the text contradicts it."""
     if data.startswith(_UTF7):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-7").removeprefix("\ufeff")
@@ -170,7 +170,7 @@ def _nearly_utf8(body: bytes) -> str | None:
 
 
 def _in_other_encoding(body: bytes, offset: int) -> str:
-    """The text in its declared or else likeliest encoding; `offset` is the first byte that is not UTF-8."""
+    """Return the text in its declared or else likeliest encoding; `offset` is the first byte that is not UTF-8."""
     if b"\0" in body:
         return _wide(body) or "\0"
     declared = _DECLARED.search(body, 0, 1024)
@@ -183,7 +183,7 @@ def _in_other_encoding(body: bytes, offset: int) -> str:
 
 
 def _wide(body: bytes) -> str | None:
-    """The text if it is UTF-32 or UTF-16 without a byte order mark.
+    """Return the text if it is UTF-32 or UTF-16 without a byte order mark.
 
     Hardly anything else passes for UTF-32. In UTF-16, most characters have a zero byte, always on the same side, or
     belong to one script.
@@ -207,7 +207,7 @@ def _wide(body: bytes) -> str | None:
 
 
 def _is_script(pages: bytes, sample: str) -> bool:
-    """Whether characters, in these blocks of 256, are of a few blocks or Eastern, with hardly any controls.
+    """Return whether characters, in these blocks of 256, are of a few blocks or Eastern, with hardly any controls.
 
     ASCII with a NUL would pass for Chinese, but Chinese also has bytes outside ASCII.
     """
@@ -217,12 +217,12 @@ def _is_script(pages: bytes, sample: str) -> bool:
 
 
 def _is_conclusive(sample: str) -> bool:
-    """Whether the characters are so many, clean and common that hardly any other bytes produce them."""
+    """Return whether the characters are so many, clean and common that hardly any other bytes produce them."""
     return len(sample) >= _MIN_SAMPLE_CHARS and _is_clean(sample) and len(_RARE.findall(sample)) * 10 <= len(sample)
 
 
 def _is_clean(sample: str) -> bool:
-    """Whether hardly any of the characters is a control character or unassigned."""
+    """Return whether hardly any of the characters is a control character or unassigned."""
     return sum(category(c) in _NON_TEXT_CATEGORIES and c not in "\t\r\n" for c in sample) * 100 <= len(sample)
 
 
@@ -272,7 +272,7 @@ def _guesses(body: bytes) -> Iterator[str]:
 
 
 def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
-    """Whether foreign letters are combined and placed as in a language, rather than as symbols within words."""
+    """Return whether foreign letters are combined and placed as in a language, rather than as symbols within words."""
     text = sample.decode(encoding, "replace")
     foreign = [match.start() for match in islice(_FOREIGN.finditer(text), _MAX_FOREIGN_CHARS)]
     characters = [text[position] for position in foreign]
@@ -306,7 +306,7 @@ def is_odd(before: str, character: str, after: str) -> bool:
 
 
 def _is_plausible(sample: bytes) -> bool:
-    """Whether foreign letters are isolated among ASCII, as in Western European languages."""
+    """Return whether foreign letters are isolated among ASCII, as in Western European languages."""
     return len(sample.translate(None, _PLAIN)) * 2 <= len(sample)
 
 

@@ -43,5 +43,5 @@ class Limits:
 
 
 def too_large(excess: str, remedy: str = "split it") -> FileError:
-    """The error for a file that exceeds the setting named in `excess`."""
+    """Return the error for a file that exceeds the setting named in `excess`."""
     return FileError(Reason.TOO_LARGE, f"{excess}; {remedy} or raise that setting.")

@@ -36,7 +36,7 @@ _USUAL_SIGNS = re.compile("[\u3000-\u3003\u3008-\u3011\u2013-\u2026\uff01-\uff65
 
 
 def likely_encoding(names: Sequence[bytes]) -> str:
-    """The encoding in which all names are text, the likeliest if there are several."""
+    """Return the encoding in which all names are text, the likeliest if there are several."""
     from chardet import detect_all
 
     if all(map(_is_utf8, names)):
@@ -72,7 +72,7 @@ def _oddities(sample: bytes, encoding: str) -> int:
 
 
 def _of_kana(sample: bytes, encoding: str) -> float:
-    """The confidence that a text in Japanese has by its kana."""
+    """Return the confidence that a text in Japanese has by its kana."""
     if encoding not in _JAPANESE:
         return 0.0
     text = sample.decode(encoding, "replace")
@@ -97,7 +97,7 @@ def _is_utf8(name: bytes) -> bool:
 
 
 def _fits(name: bytes, encoding: str) -> bool:
-    """Whether a name is text in an encoding."""
+    """Return whether a name is text in an encoding."""
     try:
         return name.decode(encoding).isprintable()
     except UnicodeDecodeError:

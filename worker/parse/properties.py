@@ -48,7 +48,7 @@ _ELEMENTS = {
 def properties_of(
     title: str = "", author: str = "", description: str = "", keywords: str = "", created: str = "", modified: str = ""
 ) -> DocumentProperties:
-    """The properties on one line each, cut to their maximum, with days in ISO 8601, without default titles."""
+    """Return the properties on one line each, cut to their maximum, with days in ISO 8601, without default titles."""
     title = _NO_TITLE.sub("", _line(title))
     return DocumentProperties(
         "" if _FILE_NAME.fullmatch(title) else title[:MAX_TITLE_CHARS].rstrip(),
@@ -75,7 +75,7 @@ def dublin_core(metadata: Element | None, undated: str) -> DocumentProperties:
 
 
 def of_pdf(metadata: dict[str, str]) -> DocumentProperties:
-    """The properties in a PDF's information dictionary."""
+    """Return the properties in a PDF's information dictionary."""
     names = ("Title", "Author", "Subject", "Keywords", "CreationDate", "ModDate")
     return properties_of(*(metadata.get(name, "") for name in names))
 

@@ -22,7 +22,7 @@ class Sidecar(NamedTuple):
 
 
 def read_sidecar(data: bytes) -> Sidecar:
-    """The metadata in a sidecar. Raises `FileError` (`too_large`, `parse_failed`)."""
+    """Return the metadata in a sidecar. Raises `FileError` (`too_large`, `parse_failed`)."""
     if len(data) > MAX_SIDECAR_BYTES:
         kilobytes = MAX_SIDECAR_BYTES >> 10
         raise FileError(Reason.TOO_LARGE, f"A file with metadata has at most {kilobytes} KiB; leave keys out.")

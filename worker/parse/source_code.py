@@ -36,7 +36,7 @@ _CPP_CONSTRUCT = re.compile(
 
 
 def read(text: str, language: str | None, limits: Limits) -> Document:
-    """The document of a source text, with definitions and references if its language has a grammar.
+    """Return the document of a source text, with definitions and references if its language has a grammar.
 
     Otherwise it is cut at lines: also if the text is too long, mostly errors, or too much for its parser.
     """

@@ -36,7 +36,7 @@ class TooMuchError(Exception):
 
 
 def open_zip(data: bytes, max_bytes: int) -> tuple[ZipFile, bool]:
-    """The file, and whether it lacks its directory and so perhaps more. Names are in their likeliest encoding.
+    """Return the file, and whether it lacks its directory and so perhaps more. Names are in their likeliest encoding.
 
     Members of a file without a directory are inflated to find where they end, up to `max_bytes`. Raises `BadZipFile`,
     `TooMuchError`, and what `ZipFile` raises.
@@ -70,7 +70,7 @@ class _Found:
 
 
 def _with_directory(data: bytes, max_bytes: int) -> bytes:
-    """The file with a directory of the members whose heads are found. Raises `TooMuchError`."""
+    """Return the file with a directory of the members whose heads are found. Raises `TooMuchError`."""
     found: list[_Found] = []
     for member in _found(data, max_bytes):
         found.append(member)
@@ -136,7 +136,7 @@ class _Marks:
         self._next: dict[bytes, int] = {}
 
     def after(self, mark: bytes, begin: int) -> int:
-        """The first place from `begin` on, which never gets smaller; the end if there is none."""
+        """Return the first place from `begin` on, which never gets smaller; the end if there is none."""
         if self._next.get(mark, -1) < begin:
             found = self.data.find(mark, begin)
             self._next[mark] = found if found >= 0 else len(self.data)
@@ -144,7 +144,7 @@ class _Marks:
 
 
 def _measured(marks: _Marks, begin: int, method: int, max_bytes: int) -> tuple[int, int, int]:
-    """The packed size, the size and the checksum of a member whose head states none."""
+    """Return the packed size, the size and the checksum of a member whose head states none."""
     data = marks.data
     if method != ZIP_DEFLATED:
         end = min(marks.after(_DESCRIPTOR_MARK, begin), marks.after(_HEAD_MARK, begin))
@@ -185,7 +185,7 @@ class Inflated:
 
 
 def read_what_is_left(data: bytes, archive: ZipFile, info: ZipInfo, max_bytes: int) -> tuple[bytes, bool]:
-    """The bytes of a member as far as they can be read, and whether they are whole. Raises `TooMuchError`.
+    """Return the bytes of a member as far as they can be read, and whether they are whole. Raises `TooMuchError`.
 
     They are never more than the directory states.
     """

@@ -49,7 +49,7 @@ UNIT = rf"`u\{{{_HEX}{{1,6}}\}}|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have such an escape without a backslash, or a literal of SQL."""
+    """Return whether a text may have such an escape without a backslash, or a literal of SQL."""
     return (
         ("`" in text and POWERSHELL_SIGN.search(text) is not None)
         or ("#" in text and PASCAL_SIGN.search(text) is not None)
@@ -58,7 +58,7 @@ def may_have(text: str) -> bool:
 
 
 def in_literals(text: str) -> Iterator[Edit]:
-    """The characters that escapes in literals of SQL stand for."""
+    """Yield the characters that escapes in literals of SQL stand for."""
     for literal in _LITERAL.finditer(text) if "&" in text else ():
         for match in _IN_LITERAL.finditer(text, *literal.span()):
             if read := _characters(_HEXES.findall(match[0])):

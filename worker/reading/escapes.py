@@ -82,17 +82,17 @@ _MAX_LATIN = 3
 
 
 def may_have_escapes(text: str) -> bool:
-    """Whether a text may have escapes of characters or bytes."""
+    """Return whether a text may have escapes of characters or bytes."""
     return ("\\" in text and _ESCAPE.search(text) is not None) or dialects.may_have(text)
 
 
 def may_have_any(text: str) -> bool:
-    """Whether a text may have such escapes, or entities."""
+    """Return whether a text may have such escapes, or entities."""
     return "&" in text or may_have_escapes(text)
 
 
 def may_have_json(text: str) -> bool:
-    """Whether a text may have escapes of JSON, or entities."""
+    """Return whether a text may have escapes of JSON, or entities."""
     return "&" in text or "\\" in text
 
 

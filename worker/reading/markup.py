@@ -46,7 +46,7 @@ def edits(text: str) -> Iterator[Edit]:
 
 
 def may_have_readings(text: str) -> bool:
-    """Whether a text that is not Markdown may have ruby text."""
+    """Return whether a text that is not Markdown may have ruby text."""
     return not text.isascii() and ("《" in text or _has_elements(text))
 
 

@@ -46,7 +46,7 @@ _SMALL, _FIRST = "\u00df", "\u00c0"
 
 
 def may_have(text: str) -> bool:
-    """Whether a text may have such bytes."""
+    """Return whether a text may have such bytes."""
     in_mails = "=" in text and _IN_MAIL.search(text) is not None
     return in_mails or may_have_in_addresses(text) or (_may_have_values(text) and _VALUE.search(text) is not None)
 

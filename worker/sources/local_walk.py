@@ -55,7 +55,7 @@ class WalkedFolder:
         return self.began - newest > TRUSTED_AGE_NS
 
     def is_current(self) -> bool:
-        """Whether directories and rules are unchanged. Sizes of files may have changed."""
+        """Return whether directories and rules are unchanged. Sizes of files may have changed."""
         return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 

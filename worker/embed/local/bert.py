@@ -48,7 +48,7 @@ class WordTable(Protocol):
         """The number of pieces, and the width of an embedding."""
 
     def __getitem__(self, ids: NDArray[np.intp], /) -> Matrix:
-        """The rows of pieces."""
+        """Return the rows of pieces."""
 
 
 class ModelWeights(NamedTuple):

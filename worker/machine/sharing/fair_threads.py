@@ -41,7 +41,7 @@ class _Job(Generic[Result]):
         self._threads.submit(self._run)
 
     def is_set(self) -> bool:
-        """Whether it has begun."""
+        """Return whether it has begun."""
         return self._is_set
 
     def _run(self) -> None:

@@ -33,7 +33,7 @@ class Turn(Protocol):
         ...
 
     def is_set(self) -> bool:
-        """Whether it has the slot."""
+        """Return whether it has the slot."""
         ...
 
 

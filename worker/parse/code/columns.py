@@ -24,7 +24,7 @@ def in_characters(data: bytes, table: Offsets) -> Offsets:
 
 
 def reference_columns(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
-    """The references, each at most once per line."""
+    """Return the references, each at most once per line."""
     if not uses:
         return ((), (), (), ())
     starts, names, kinds = zip(*uses, strict=True)

@@ -49,7 +49,7 @@ class NameFields:
 
 
 def fields_of(language: Language) -> NameFields:
-    """The numbers of the fields in a language."""
+    """Return the numbers of the fields in a language."""
     kinds = {number: language.node_kind_for_id(number) for number in range(language.node_kind_count)}
     first = {number: () for number, kind in kinds.items() if kind in _NAME_IS_FIRST_CHILD}
     others = {number: _numbers(language, _FIELD_OF[kind]) for number, kind in kinds.items() if kind in _FIELD_OF}
@@ -63,7 +63,7 @@ def _numbers(language: Language, *names: str) -> tuple[int, ...]:
 
 
 def name_of(node: Node, fields: NameFields) -> tuple[Node | None, tuple[str, ...]]:
-    """The name node of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
+    """Return the name node of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
     step = _step(node, fields)
     # most names are a single word
     if step is None or not (step.named_child_count or fields.receiver):
@@ -79,7 +79,7 @@ def name_of(node: Node, fields: NameFields) -> tuple[Node | None, tuple[str, ...
 
 
 def body_of(node: Node, fields: NameFields) -> int | None:
-    """The byte offset at which a definition's body begins; None if it has no body."""
+    """Return the byte offset at which a definition's body begins; None if it has no body."""
     for field in fields.bodies:
         body = node.child_by_field_id(field)
         if body is not None:
@@ -113,7 +113,7 @@ def comments_of(node: Node, text: str, start: int, end: int) -> tuple[tuple[int,
 
 
 def _step(node: Node, fields: NameFields) -> Node | None:
-    """The part of a definition or declarator that contains its name."""
+    """Return the part of a definition or declarator that contains its name."""
     numbers = fields.others.get(node.kind_id, fields.names)
     if not numbers:
         return node.named_child(0)

@@ -118,7 +118,7 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
 
 
 def blanked(data: bytes, spans: list[Span]) -> bytes:
-    """The text with spans replaced by blanks; line breaks are kept."""
+    """Return the text with spans replaced by blanks; line breaks are kept."""
     mended = bytearray(data)
     for start, end in spans:
         mended[start:end] = re.sub(rb"[^\n]", b" ", data[start:end])
@@ -155,7 +155,7 @@ def _broken_parts(source: _ParsedSource) -> Iterator[Part]:
 
 
 def _innermost_parts(source: _ParsedSource, parts: list[Span], wrapper: Wrapper, depth: int) -> Iterator[Part]:
-    """The broken parts among `parts`. A long one is replaced by the broken parts inside it, if they are few."""
+    """Yield the broken parts among `parts`. A long one is replaced by the broken parts inside it, if they are few."""
     outer = list(islice(_parts_with_errors(source, parts, wrapper), _MAX_BROKEN_PARTS + 1))
     for start, end in outer:
         # if there are already too many, what is inside them does not matter
@@ -168,7 +168,7 @@ def _innermost_parts(source: _ParsedSource, parts: list[Span], wrapper: Wrapper,
 
 
 def _inner_parts(source: _ParsedSource, start: int, end: int, depth: int) -> Iterator[Part]:
-    """The broken parts one level inside a part: methods of a class, statements of a function."""
+    """Yield the broken parts one level inside a part: methods of a class, statements of a function."""
     data, language = source.data, source.language
     outer_indent = data[start : end - len(data[start:end].lstrip(b" \t"))]
     # excludes the lines of a comment
@@ -189,7 +189,7 @@ def _inner_parts(source: _ParsedSource, start: int, end: int, depth: int) -> Ite
 
 
 def _tail_start(data: bytes, start: int, end: int, outer_indent: bytes) -> int:
-    """The start of the lines that close a part and the blocks around it."""
+    """Return the start of the lines that close a part and the blocks around it."""
     closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % outer_indent).search(data, start, end)
     closes = re.compile(rb"\n%s[)\]}]" % outer_indent)
     last = closing.start() if closing else end
@@ -235,7 +235,7 @@ def _is_excluded(match: re.Match[bytes]) -> bool:
 
 
 def _parts_with_errors(source: _ParsedSource, parts: list[Span], wrapper: Wrapper) -> Iterator[Span]:
-    """The parts with errors, in order unless there are too many.
+    """Yield the parts with errors, in order unless there are too many.
 
     Neighbours that are sound when joined do not count: a comment with blank lines may span them.
     """
@@ -254,7 +254,7 @@ def _parts_with_errors(source: _ParsedSource, parts: list[Span], wrapper: Wrappe
 
 
 def _single_candidates(source: _ParsedSource, parts: list[Span]) -> Iterator[Span]:
-    """The parts that may be broken and are not joined with others."""
+    """Yield the parts that may be broken and are not joined with others."""
     next_index = 0
     for index, (start, end) in enumerate(parts):
         if _is_run(source, start, end):
@@ -279,14 +279,14 @@ def _joined_count(source: _ParsedSource, parts: list[Span], wrapper: Wrapper) ->
 
 
 def _is_run(source: _ParsedSource, start: int, end: int) -> bool:
-    """Whether a part is a run of whole nodes without errors."""
+    """Return whether a part is a run of whole nodes without errors."""
     part = source.data[start:end]
     run = source.starts.get(end - len(part.lstrip()))
     return run is not None and source.ends.get(start + len(part.rstrip())) == run
 
 
 def _is_open(part: bytes) -> bool:
-    """Whether a part ends inside a comment that began its line, or inside a preprocessor condition."""
+    """Return whether a part ends inside a comment that began its line, or inside a preprocessor condition."""
     opening = part.rfind(b"/*")
     if opening > part.rfind(b"*/") and not part[part.rfind(b"\n", 0, opening) + 1 : opening].strip():
         return True
@@ -314,5 +314,5 @@ def _tree(data: bytes, start: int, end: int, parser: Parser, wrapper: Wrapper) -
 
 
 def _wrapper_of(part: bytes, wrapper: Wrapper) -> Wrapper:
-    """The wrapper that a part is parsed in; none if the part starts with its own `<?`."""
+    """Return the wrapper that a part is parsed in; none if the part starts with its own `<?`."""
     return (b"", b"") if part.startswith(b"<?") else wrapper

@@ -30,7 +30,7 @@ class Grammar:
 
 @cache
 def grammar(language: str) -> Grammar | None:
-    """The grammar of a language; None if it is not available."""
+    """Return the grammar of a language; None if it is not available."""
     if not is_known(language):
         return None
     from tree_sitter import Language, Parser, Query

@@ -209,7 +209,7 @@ def _is_harmed(tree: Tree, language: str) -> bool:
 def _is_better(
     mended: list[_FoundDefinition], whole: list[_FoundDefinition], broken: list[Span], *, sound: bool
 ) -> bool:
-    """Whether mending recovered definitions outside the broken parts without losing more than it gained.
+    """Return whether mending recovered definitions outside the broken parts without losing more than it gained.
 
     A loss occurs, for example, if a namespace loses its braces. If the rest is `sound`, lost definitions do not count:
     an error had caused them.
@@ -225,7 +225,7 @@ def _is_better(
 
 
 def _by_bytes(data: bytes) -> str:
-    """A text with one character per byte: slicing it by bytes is faster than decoding slices of bytes."""
+    """Return a text with one character per byte: slicing it by bytes is faster than decoding slices of bytes."""
     return data.decode("latin-1")
 
 
@@ -267,7 +267,7 @@ def _captures(tree: Tree, language_grammar: Grammar) -> Captures:
 
 
 def _matched(tree: Tree, query: Query, depth: int) -> Captures:
-    """The captures of a query, with patterns that start at most `depth` levels deep."""
+    """Return the captures of a query, with patterns that start at most `depth` levels deep."""
     from tree_sitter import QueryCursor
 
     cursor = QueryCursor(query)
@@ -330,7 +330,7 @@ def _name(text: str) -> str:
 
 
 def _line_end(text: str, start: int, end: int) -> int:
-    """The end of the span's first line."""
+    """Return the end of the span's first line."""
     newline = text.find("\n", start, end)
     return end if newline < 0 else newline
 
@@ -400,7 +400,7 @@ def _error_bytes(errors: list[Span], definitions: list[_FoundDefinition]) -> int
 def _definition_columns(
     data: bytes, text: str, breaks: Offsets, definitions: list[_FoundDefinition], table: Offsets
 ) -> Columns:
-    """The definitions in characters and lines. `table` has their start, body and end in bytes."""
+    """Return the definitions in characters and lines. `table` has their start, body and end in bytes."""
     offsets = table[:, :3] if data.isascii() else in_characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
     named = (
@@ -417,7 +417,7 @@ def _definition_columns(
 
 
 def _signature(text: str, definition: _FoundDefinition) -> str:
-    """The signature on one line, without comments and the sign that opens the body."""
+    """Return the signature on one line, without comments and the sign that opens the body."""
     parts, start = [], definition.head
     for comment_start, comment_end in definition.comments:
         parts.append(text[start:comment_start])

@@ -48,7 +48,7 @@ class _Mail:
 
 
 def _size(part: Message) -> int:
-    """The bytes of a part. Most parts are well-formed base64, whose size is known without decoding it."""
+    """Return the bytes of a part. Most parts are well-formed base64, whose size is known without decoding it."""
     payload = part.get_payload()
     if isinstance(payload, str) and str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64":
         letters = len(payload) - sum(map(payload.count, " \t\r\n="))
@@ -76,7 +76,7 @@ def _name(part: Message, number: int) -> str:
 
 
 def _decoded(header: object) -> str:
-    """A header's text on one line. One that cannot be decoded stays as it is."""
+    """Return a header's text on one line. One that cannot be decoded stays as it is."""
     raw = str(header or "")
     try:
         text = str(make_header(decode_header(raw)))

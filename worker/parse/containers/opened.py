@@ -53,7 +53,7 @@ def member(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
 
 
 def _open(ask: Head, data: bytes, limits: Limits) -> Container:
-    """The container, which stays open under its name: members are mostly read one after the other."""
+    """Return the container, which stays open under its name: members are mostly read one after the other."""
     _kept.pop(ask["container"], None)
     room = limits.memory_bytes * _KEPT_SHARE - len(data)
     while _kept and (len(_kept) >= MAX_KEPT or sum(kept.size for kept in _kept.values()) > room):

@@ -52,7 +52,7 @@ class _Outlook:
 
 
 def _name(file: Any, folder: str, number: int) -> str:
-    """The file name that an attachment states, as one name without directories."""
+    """Return the file name that an attachment states, as one name without directories."""
     for property_ in FILE_NAMES:
         wide, narrow = stream(file, property_, WIDE, folder), stream(file, property_, NARROW, folder)
         stated = wide.decode("utf-16-le", "replace") if wide else narrow.decode("cp1252", "replace")

@@ -47,7 +47,7 @@ def open_tar(data: bytes) -> Container:
 
 
 def _unpack(data: bytes) -> IO[bytes]:
-    """The plain archive. Raises `FileError`."""
+    """Return the plain archive. Raises `FileError`."""
     opened = next((opened for magic, opened in _COMPRESSIONS.items() if data.startswith(magic)), None)
     if opened is None:
         return io.BytesIO(data)
@@ -135,7 +135,7 @@ class _Tar:
 
 
 def _names(infos: Sequence[tarfile.TarInfo]) -> list[str]:
-    """The names of members. Those that are not UTF-8 are in one encoding, the likeliest."""
+    """Return the names of members. Those that are not UTF-8 are in one encoding, the likeliest."""
     raw = [info.name.encode("utf-8", "surrogateescape") for info in infos if _is_raw(info.name)]
     encoding = likely_encoding(raw) if raw else ""
     names = iter(name.decode(encoding, "replace") for name in raw)
@@ -143,7 +143,7 @@ def _names(infos: Sequence[tarfile.TarInfo]) -> list[str]:
 
 
 def _is_raw(name: str) -> bool:
-    """Whether a name has bytes that are not UTF-8, and nothing else that UTF-8 cannot hold."""
+    """Return whether a name has bytes that are not UTF-8, and nothing else that UTF-8 cannot hold."""
     return bool(_RAW_BYTE.search(name)) and not LONE_SURROGATE.search(name)
 
 

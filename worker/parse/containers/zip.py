@@ -39,7 +39,7 @@ def open_zip(data: bytes) -> Container:
 
 
 def _directory_bytes(data: bytes) -> int:
-    """The size that an archive states for its directory; 0 if it states none."""
+    """Return the size that an archive states for its directory; 0 if it states none."""
     end = data.rfind(b"PK\x05\x06", max(0, len(data) - _END_BYTES))
     size = int.from_bytes(data[end + 12 : end + 16], "little") if end >= 0 else 0
     if size != _ELSEWHERE or not data.startswith(b"PK\x06\x07", max(0, end - _LOCATOR_BYTES)):

@@ -36,7 +36,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def _header(start: str) -> str:
-    """The column names; "" if the first record is data, or if half of it is empty.
+    """Return the column names; "" if the first record is data, or if half of it is empty.
 
     Columns without a name are common: row numbers in front, and empty columns at the end. Names may be years.
     """
@@ -52,7 +52,7 @@ def _header(start: str) -> str:
 
 
 def _first_record(start: str, delimiter: str) -> list[str]:
-    """The cells of the first record that is not a title or a remark above the table."""
+    """Return the cells of the first record that is not a title or a remark above the table."""
     records = []
     with suppress(csv.Error):
         for record in islice(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), _SAMPLE_LINES):

@@ -59,7 +59,7 @@ def _is_well_formed(text: str) -> bool:
 
 
 def _is_of_lines(error: json.JSONDecodeError) -> bool:
-    """Whether the extra data is a second value at the start of a line."""
+    """Return whether the extra data is a second value at the start of a line."""
     before, after = error.doc[: error.pos], error.doc[error.pos : error.pos + 1]
     return error.msg == "Extra data" and after in '{["' and before.rstrip(" \t").endswith("\n")
 

@@ -57,6 +57,6 @@ def _array_index(_text: str, offset: int, number: int) -> tuple[tuple[str, ...],
 
 
 def _skip_space(text: str, offset: int) -> int:
-    """The offset of the next character that is not white space."""
+    """Return the offset of the next character that is not white space."""
     space = _SPACE.match(text, offset)
     return space.end() if space else offset

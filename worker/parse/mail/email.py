@@ -53,7 +53,7 @@ class _Readable(BoundedHeaders):
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document of a message, with its subject as title. Attachments are named, not read.
+    """Return the document of a message, with its subject as title. Attachments are named, not read.
 
     Character offsets count in the text built here, not in the file.
     """
@@ -76,7 +76,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def pictures(data: bytes) -> Iterator[bytes]:
-    """The files of the pictures in a message and those within it."""
+    """Yield the files of the pictures in a message and those within it."""
     yield from _pictures(_message(data))
 
 
@@ -146,7 +146,7 @@ def _header(message: Message, name: str) -> str:
 
 
 def _unfolded(raw: str) -> str:
-    """A header's text on one line. Words in unknown encodings stay encoded."""
+    """Return a header's text on one line. Words in unknown encodings stay encoded."""
     try:
         parts = decode_header(raw)
     except HeaderParseError:
@@ -179,21 +179,21 @@ def _attachments(message: Message) -> Iterator[str]:
 
 
 def attachments_line(names: Sequence[str]) -> Iterator[str]:
-    """The line of a message's head that names its attachments, if it has any."""
+    """Yield the line of a message's head that names its attachments, if it has any."""
     if names:
         remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         yield f"Attachments: {', '.join(names[:_MAX_NAMED])}{remainder}"
 
 
 def _name(part: Message) -> str:
-    """The name of an attachment; for a message it is the subject."""
+    """Return the name of an attachment; for a message it is the subject."""
     within = part.get_payload() if part.get_content_type() == "message/rfc822" else []
     subjects = [_header(each, "Subject") for each in within if isinstance(each, Message)]
     return _unfolded(str(part.get_filename() or "")) or " ".join(subjects) or "(unnamed)"
 
 
 def _text(part: Message) -> str:
-    """A part's text in the encoding it names, or in the likeliest one if that is missing or unusable."""
+    """Return a part's text in the encoding it names, or in the likeliest one if that is missing or unusable."""
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload.strip():
         return ""

@@ -38,7 +38,7 @@ _DICTIONARY = (
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document of a message, with its subject as title. Attachments are named, not read."""
+    """Return the document of a message, with its subject as title. Attachments are named, not read."""
     with olefile.OleFileIO(BytesIO(data)) as file:
         head = [f"{name}: {value}" for name, value in _head(file) if value]
         head += attachments_line(list(_attachments(file)))
@@ -57,7 +57,7 @@ def _head(file: Any) -> Iterator[tuple[str, str]]:
 
 
 def _body(file: Any, limits: Limits) -> tuple[str, str]:
-    """The plain text, else the page, else the rich text; and how it is cut."""
+    """Return the plain text, else the page, else the rich text; and how it is cut."""
     plain = _value(file, _TEXT).strip()
     if plain:
         return plain.replace("\r\n", "\n"), "lines"
@@ -74,14 +74,14 @@ def _attachments(file: Any) -> Iterator[str]:
 
 
 def _pictures(file: Any) -> Iterator[bytes]:
-    """The attachments that are pictures by their name."""
+    """Yield the attachments that are pictures by their name."""
     for folder, name in zip(attachments(file), _attachments(file), strict=True):
         if (mimetypes.guess_type(name)[0] or "").startswith("image/"):
             yield stream(file, DATA, BINARY, folder)
 
 
 def _value(file: Any, number: str, folder: str = "") -> str:
-    """A property's text."""
+    """Return a property's text."""
     wide = stream(file, number, WIDE, folder)
     if wide:
         return wide.decode("utf-16-le", "replace").rstrip("\0")

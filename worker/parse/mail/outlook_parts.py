@@ -14,16 +14,16 @@ _ATTACHMENT = "__attach_version1.0_"
 
 
 def attachments(file: Any) -> Iterator[str]:
-    """The folders of the attachments in a compound file, in their order."""
+    """Yield the folders of the attachments in a compound file, in their order."""
     yield from sorted({path[0] for path in file.listdir() if path[0].startswith(_ATTACHMENT)})
 
 
 def path_of(number: str, kind: str, folder: str = "") -> list[str]:
-    """The path of the stream of a property."""
+    """Return the path of the stream of a property."""
     return [*filter(None, [folder]), f"__substg1.0_{number}{kind}"]
 
 
 def stream(file: Any, number: str, kind: str, folder: str = "") -> bytes:
-    """The bytes of a property; empty if there is none."""
+    """Return the bytes of a property; empty if there is none."""
     path = path_of(number, kind, folder)
     return bytes(file.openstream(path).read()) if file.exists(path) else b""

@@ -49,7 +49,7 @@ _BOUNDED = BoundedHeaders()
 
 
 def message_of(data: bytes, policy: BoundedHeaders = _BOUNDED) -> Message:
-    """The message in `data`, with its parts."""
+    """Return the message in `data`, with its parts."""
     return message_from_bytes(data, policy=policy)
 
 
@@ -62,7 +62,7 @@ def attached(part: Message) -> Iterator[Message]:
 
 
 def inner_parts(part: Message) -> list[Message]:
-    """The parts of a part. Attached messages are not opened."""
+    """Return the parts of a part. Attached messages are not opened."""
     inner = part.get_payload() if part.is_multipart() and not is_attached(part) else []
     return [each for each in inner if isinstance(each, Message)]
 

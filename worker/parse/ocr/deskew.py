@@ -31,7 +31,7 @@ def skew(grey: Any) -> float:
 
 
 def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
-    """The picture, turned, with the new corners filled in its median shade."""
+    """Return the picture, turned, with the new corners filled in its median shade."""
     from PIL import Image, ImageStat
 
     ground = ImageStat.Stat(grey).median[0]

@@ -52,7 +52,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def text_and_pages(data: bytes, cpu_deadline: float, limits: Limits) -> tuple[str, tuple[int, ...]]:
-    """The text in a picture, and where its pages start. Raises as `read` and `recognise` do."""
+    """Return the text in a picture, and where its pages start. Raises as `read` and `recognise` do."""
     if not unsupported.has_ocr():
         raise FileError(Reason.NEEDS_OCR)
     from PIL import Image
@@ -86,7 +86,7 @@ def _check_size(image: Any) -> None:
 
 
 def _prepared(image: Any) -> Any:
-    """The picture in greyscale, upright by its EXIF data, on a background that contrasts with its text."""
+    """Return the picture in greyscale, upright by its EXIF data, on a background that contrasts with its text."""
     from PIL import Image, ImageOps
 
     upright = ImageOps.exif_transpose(image)
@@ -97,7 +97,7 @@ def _prepared(image: Any) -> Any:
 
 
 def _opaque(image: Any) -> Any:
-    """A picture with transparency put on white, or on black if its content is light."""
+    """Return a picture with transparency put on white, or on black if its content is light."""
     from PIL import Image, ImageStat
 
     grey, drawn = image.convert("LA").split()
@@ -156,7 +156,7 @@ def _recognise_words(image: Any, cpu_deadline: float, limits: Limits) -> str:
 
 @cache
 def _languages_and_layout(languages: str) -> tuple[str, tuple[str, ...]]:
-    """The languages, and the best layout that Tesseract has data for. Raises `FileError` (`needs_ocr`)."""
+    """Return the languages, and the best layout that Tesseract has data for. Raises `FileError` (`needs_ocr`)."""
     installed = _installed_languages()
     missing = sorted(set(languages.split("+")) - installed)
     if missing:

@@ -48,7 +48,7 @@ def with_pictures(document: Document, pictures: Iterable[bytes], limits: Limits)
 
 
 def _large(pictures: Iterable[bytes]) -> Iterator[bytes]:
-    """The different pictures that are large enough for text, by their declared size."""
+    """Yield the different pictures that are large enough for text, by their declared size."""
     from PIL import Image
 
     seen = set[bytes]()

@@ -46,7 +46,7 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
 
 
 def is_illegible(text: str) -> bool:
-    """Whether too many characters of a text layer are controls, private or replaced ones."""
+    """Return whether too many characters of a text layer are controls, private or replaced ones."""
     number = _non_text_count(text)
     return number > 0 and number > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
 
@@ -91,7 +91,7 @@ def _is_invisible(text: pypdfium2.PdfObject) -> bool:
 
 
 def _covered_share(page: pypdfium2.PdfPage) -> float:
-    """The share of a page that its pictures cover; more than 1 if they overlap."""
+    """Return the share of a page that its pictures cover; more than 1 if they overlap."""
     width, height = page.get_size()
     return sum(map(_area, _objects(page, raw.FPDF_PAGEOBJ_IMAGE)), 0.0) / max(1.0, float(width * height))
 

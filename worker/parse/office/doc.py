@@ -30,7 +30,7 @@ _MIN_OUTPUT_BYTES = 64 << 20
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The text of the document. Raises `FileError`: `unsupported_type` without a converter, `parse_failed`."""
+    """Return the text of the document. Raises `FileError`: `unsupported_type` without a converter, `parse_failed`."""
     programs = unsupported.programs(BY_TYPE["doc"].programs)
     if not programs:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
@@ -73,7 +73,7 @@ def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | Non
 
 
 def _convert(program: str, path: Path, limits: Limits) -> str | None:
-    """The text; None if the program fails."""
+    """Return the text; None if the program fails."""
     output = path.with_suffix(".txt")
     deadline = time.monotonic() + limits.seconds
     for _ in range(_ATTEMPTS):
@@ -86,7 +86,7 @@ def _convert(program: str, path: Path, limits: Limits) -> str | None:
 
 
 def _exit_code(program: str, path: Path, output: Path, limits: Limits, deadline: float) -> int:
-    """The program's exit code, or minus the signal that ended it."""
+    """Return the program's exit code, or minus the signal that ended it."""
     is_office = program not in _COMMANDS
     command = _COMMANDS.get(program, _OFFICE)
     ended = run(

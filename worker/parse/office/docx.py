@@ -71,7 +71,7 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown. Raises `FileError` as `zip_container.open_container` does."""
+    """Return the document as Markdown. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     document = docx.Document(BytesIO(data))
     styles = _Styles(document)
@@ -265,7 +265,7 @@ def _table(element: Any, styles: _Styles, limits: Limits) -> str:
 
 
 def _cells(row: Any) -> list[str]:
-    """The cells of a row, one per column. A cell that spans several columns leaves the others empty."""
+    """Return the cells of a row, one per column. A cell that spans several columns leaves the others empty."""
     texts = [""] * _columns(row.find(_COLUMNS_BEFORE), 0)
     for cell in _within(row, (_TC,)):
         texts += [_text(cell), *[""] * (_columns(cell.find(_COLUMNS_SPANNED), 1) - 1)]

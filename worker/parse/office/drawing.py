@@ -73,7 +73,7 @@ def _chart_ex(root: Element, limits: Limits, *, values: bool) -> Iterator[str]:
 
 
 def _rows_ex(data: Element) -> Iterator[list[str]]:
-    """A row for each point: its names, the outermost first, then its values."""
+    """Yield a row for each point: its names, the outermost first, then its values."""
     levels = [*data.iterfind(f"{_CHART_EX}strDim/{_CHART_EX}lvl")][::-1]
     levels += data.iterfind(f"{_CHART_EX}numDim/{_CHART_EX}lvl")
     columns = [{_number(point.get("idx")): _shown((point.text or "").strip()) for point in level} for level in levels]
@@ -82,7 +82,7 @@ def _rows_ex(data: Element) -> Iterator[list[str]]:
 
 
 def formula(element: Element) -> str:
-    """A formula on one line."""
+    """Return a formula on one line."""
     parts = [element.text or ""] if element.tag == f"{_MATH}t" else []
     for child in element:
         text = formula(child)
@@ -120,12 +120,12 @@ def described(properties: Any) -> str:
 
 
 def written(element: Element) -> str:
-    """The text of a drawing's element, with its paragraphs separated by blanks."""
+    """Return the text of a drawing's element, with its paragraphs separated by blanks."""
     return " ".join("".join(text.text or "" for text in p.iter(f"{_MAIN}t")) for p in element.iter(f"{_MAIN}p"))
 
 
 def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
-    """A row for each category or x value, a column for each series."""
+    """Yield a row for each category or x value, a column for each series."""
     categories = [_points(entry, "cat", "xVal") for entry in series]
     values = [_points(entry, "val", "yVal") for entry in series]
     yield ["", *names]

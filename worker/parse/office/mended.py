@@ -249,7 +249,7 @@ def _with_rest(document: Document, contents: Contents, format_: Format, lost: li
 
 
 def _plain(contents: Contents, format_: Format) -> Iterator[str]:
-    """The texts of the parts, without structure."""
+    """Yield the texts of the parts, without structure."""
     with_text = _WITH_TEXT.get(format_.type, _WITHOUT_TEXT)
     for name in sorted(
         (each for each in contents if with_text.fullmatch(each) or _SHEET.fullmatch(each)), key=_natural
@@ -258,5 +258,5 @@ def _plain(contents: Contents, format_: Format) -> Iterator[str]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """The key by which names are in the order of their numbers."""
+    """Return the key by which names are in the order of their numbers."""
     return [(int(part), "") if part.isdecimal() and len(part) < 10 else (0, part) for part in _DIGITS.split(name)]  # noqa: PLR2004

@@ -276,7 +276,7 @@ def _complete(contents: Contents, family: _Family) -> list[str]:
 
 
 def _with_references(main: bytes, family: _Family, stated: Iterable[Relation]) -> bytes:
-    """The main part with references to all slides or sheets that it has relations to."""
+    """Return the main part with references to all slides or sheets that it has relations to."""
     text = main.decode("utf-8", "replace")
     known = set(_ids(text))
     parts = [(each.id, each.target) for each in stated if each.kind == family.numbered and each.id not in known]
@@ -295,7 +295,7 @@ def _ids(main: str) -> Iterator[str]:
 
 
 def _id_of(reference: re.Match[str]) -> str | None:
-    """The id of the relation that a reference names; None if it names none."""
+    """Return the id of the relation that a reference names; None if it names none."""
     return next((value for name, value in _attributes(reference[1]).items() if name.endswith(":id")), None)
 
 

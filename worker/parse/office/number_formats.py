@@ -111,7 +111,7 @@ class _Section:
     language: str = "en"
 
     def holds(self, value: float) -> bool:
-        """Whether the section is for a number."""
+        """Return whether the section is for a number."""
         if self.condition is None:
             return True
         sign, bound = self.condition
@@ -147,7 +147,7 @@ def _shown(value: object, code: str) -> str | None:
 
 
 def _mixed(value: float, form: re.Match[str]) -> str:
-    """A number with a fraction: `2 1/4`."""
+    """Return a number with a fraction: `2 1/4`."""
     whole, rest = divmod(Fraction(abs(value)), 1) if form["whole"] else (0, Fraction(abs(value)))
     bottom = form["bottom"]
     if bottom.isdigit():
@@ -164,7 +164,7 @@ def _mixed(value: float, form: re.Match[str]) -> str:
 
 @lru_cache(maxsize=512)
 def _sections(code: str) -> tuple[_Section, ...] | None:
-    """The sections of a format; None if one is not understood."""
+    """Return the sections of a format; None if one is not understood."""
     if len(code) > _MAX_CODE or code in ("General", "@", ""):
         return None
     found: list[list[re.Match[str]]] = [[]]
@@ -212,7 +212,7 @@ def _section(found: Sequence[re.Match[str]]) -> _Section | None:
 
 
 def _bracket(inner: str) -> _Part | None:
-    """The currency, the elapsed time or nothing (a colour) that a bracket stands for; None for a condition."""
+    """Return the currency, the elapsed time or nothing (a colour) that a bracket stands for; None for a condition."""
     if currency := _CURRENCY.fullmatch(inner):
         return _Part("text", currency["sign"])
     if _ELAPSED.fullmatch(inner):
@@ -221,7 +221,7 @@ def _bracket(inner: str) -> _Part | None:
 
 
 def _language(inner: str) -> str:
-    """The language of a bracket's locale; empty if it has none, or that of the system."""
+    """Return the language of a bracket's locale; empty if it has none, or that of the system."""
     currency = _CURRENCY.fullmatch(inner)
     if currency is None:
         return ""
@@ -261,7 +261,7 @@ def _number(value: float, sections: Sequence[_Section]) -> str | None:
 
 
 def _in_words(value: float, section: _Section, *, is_signed: bool) -> str | None:
-    """A text with the number as it is, such as `5 pieces`, or one that stands for it, such as `yes`."""
+    """Return a text with the number as it is, such as `5 pieces`, or one that stands for it, such as `yes`."""
     number = repr(value if is_signed else abs(value)).removesuffix(".0")
     words = "".join(part.text for part in section.parts)
     if not any(map(str.isalpha, words)) or "@" in words:
@@ -318,7 +318,7 @@ def _digits(number: Decimal, whole: str, places: str, *, is_grouped: bool) -> st
 
 
 def _moment(value: Moment, section: _Section) -> str | None:
-    """A date or a time as shown."""
+    """Return a date or a time as shown."""
     parts = section.parts
     names = any(part.kind == "date" and part.text[0] in "md" and len(part.text) > 2 for part in parts)  # noqa: PLR2004
     if names and section.language not in _MONTHS:
@@ -366,7 +366,7 @@ def _part(value: Moment, letters: str, is_minute: bool, half: bool, language: st
 
 
 def _name(name: str, kind: str, length: int, language: str) -> str:
-    """The name of a month or a day, of as many letters as its format has."""
+    """Return the name of a month or a day, of as many letters as its format has."""
     if length == 3:  # noqa: PLR2004
         of_month = _SHORT.get(name) if kind == "m" and language in ("de", "fr", "nl") else None
         return of_month or name[: 3 if kind == "m" else _SHORT_DAYS.get(language, 3)]

@@ -83,7 +83,7 @@ class ParagraphNumbers:
         return level, _counted(items, level, overrides)
 
     def _place(self, properties: Any) -> tuple[str | None, int]:
-        """The list and the level that a paragraph names itself, or by its style or the style's parents."""
+        """Return the list and the level that a paragraph names itself, or by its style or the style's parents."""
         name, level = _stated(properties)
         if not name or level is None:
             style_name, style_level = self._place_of_style(_value(properties, _STYLE) or "")
@@ -99,7 +99,7 @@ class ParagraphNumbers:
         return self._places[style_id]
 
     def _properties_of_styles(self, style_id: str) -> Iterator[Any]:
-        """The properties of paragraphs of a style and of its parents."""
+        """Yield the properties of paragraphs of a style and of its parents."""
         for _ in range(_MAX_STYLES):
             style = self._styles.get(style_id)
             if style is None:
@@ -115,7 +115,7 @@ class ParagraphNumbers:
         return self._lists.get(name)
 
     def _defined(self, element: Any) -> Any:
-        """The list that a list refers to by a style, else itself."""
+        """Return the list that a list refers to by a style, else itself."""
         style = self._styles.get(_value(element, qn("w:numStyleLink")) or "")
         numbered = style.find(f"{_PROPERTIES}/{_NUMBERED}") if style is not None else None
         instance = self._instances.get(_value(numbered, _LIST_ID) or "") if numbered is not None else None

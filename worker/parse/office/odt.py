@@ -159,7 +159,7 @@ def _insert_objects(root: Element, archive: ZipFile, names: set[str]) -> None:
 
 
 def _formula(content: Element) -> Element:
-    """A formula as its author typed it, else its text."""
+    """Return a formula as its author typed it, else its text."""
     text = content.findtext(f".//{_MATH}annotation", "") or "".join(content.itertext())
     span = Element(f"{_TEXT}span")
     span.text = " ".join(text.split())
@@ -167,7 +167,7 @@ def _formula(content: Element) -> Element:
 
 
 def _edges(styles: Element | None) -> Iterator[str]:
-    """The headers and footers of pages."""
+    """Yield the headers and footers of pages."""
     texts: dict[str, list[str]] = {"header": [], "footer": []}
     for element in styles.iter() if styles is not None else ():
         if element.tag in _HEADER_FOOTER and element.get(f"{_STYLE}display") != "false":
@@ -229,7 +229,7 @@ def _cell_comments(sheet: Element) -> Iterator[str]:
 
 
 def _column_name(column: int) -> str:
-    """The name of a column, counted from 1: A to Z, then AA."""
+    """Return the name of a column, counted from 1: A to Z, then AA."""
     name = ""
     while column:
         column, letter = divmod(column - 1, 26)
@@ -308,7 +308,7 @@ def _cell(element: Element) -> list[str]:
 
 
 def _with_stored(text: str, cell: Element, kind: str) -> str:
-    """The text of a cell as shown, with its value as stored if that differs by more than rounding."""
+    """Return the text of a cell as shown, with its value as stored if that differs by more than rounding."""
     stored = cell.get(_STORED[kind], "").removesuffix("T00:00:00")
     if not text.strip():
         return stored

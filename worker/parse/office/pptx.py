@@ -32,7 +32,7 @@ _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The slides as Markdown, one page each. Raises `FileError` as `zip_container.open_container` does."""
+    """Return the slides as Markdown, one page each. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     presentation = Presentation(BytesIO(data))
     slides = presentation.slides
@@ -160,7 +160,7 @@ def _is_number(shape: Any) -> bool:
 
 
 def _drawings(shape: Any, limits: Limits) -> Iterator[str]:
-    """The text of a chart or a diagram."""
+    """Yield the text of a chart or a diagram."""
     for reference in shape.element.iter(*drawing.REFERENCES):
         relation = shape.part.rels.get(reference.get(drawing.REFERENCES[reference.tag]))
         if relation is not None and not relation.is_external:

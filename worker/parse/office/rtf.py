@@ -152,7 +152,7 @@ def _replaced(source: str, opening: re.Pattern[str], replacement: Callable[[str]
 
 
 def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
-    """The opening match, content and end of each group. A group that is never closed is skipped."""
+    """Yield the opening match, content and end of each group. A group that is never closed is skipped."""
     for match in opening.finditer(source):
         end = _end_of_group(source, match.end())
         if end is not None:
@@ -160,7 +160,7 @@ def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[st
 
 
 def _end_of_group(source: str, start: int) -> int | None:
-    """The position of the brace that closes the group around `start`; None if it is missing or too far away."""
+    """Return the position of the brace that closes the group around `start`; None if it is missing or too far away."""
     depth = 1
     for brace in _BRACE.finditer(source, start, start + _MAX_GROUP_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
@@ -170,7 +170,7 @@ def _end_of_group(source: str, start: int) -> int | None:
 
 
 def _without_code_page(source: str) -> tuple[str, str]:
-    """The source without its code page, and its encoding. The library takes unknown code pages for UTF-8."""
+    """Return the source without its code page, and its encoding. The library takes unknown code pages for UTF-8."""
     code_page = _CODE_PAGE.search(source, 0, 4096)
     if code_page is None:
         character_set = _CHARACTER_SET.match(source)

@@ -39,7 +39,7 @@ _CELL_BYTES = 50
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The sheets as Markdown. Raises `FileError`: `encrypted`, and as `zip_container.open_container` does."""
+    """Return the sheets as Markdown. Raises `FileError`: `encrypted`, and as `zip_container.open_container` does."""
     formats = _check_sheets(data, limits)
     try:
         book = python_calamine.load_workbook(BytesIO(data))
@@ -58,7 +58,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _check_sheets(data: bytes, limits: Limits) -> list[Formats] | dict[str, Formats]:
-    """The number formats of cells by sheet, by number or by name.
+    """Return the number formats of cells by sheet, by number or by name.
 
     Refuses sheets whose cells span more than fits into memory: the library takes it for the empty ones as well.
     """
@@ -104,7 +104,7 @@ def _has_loop(successors: Sequence[int]) -> bool:
 
 
 def _spans(cells: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The most rows and columns up to the last cell of any sheet."""
+    """Return the most rows and columns up to the last cell of any sheet."""
     rows = columns = 0
     for row, column in cells:
         rows, columns = max(rows, row + 1), max(columns, column + 1)

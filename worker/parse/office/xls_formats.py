@@ -43,7 +43,7 @@ class _Looks:
 
 
 def old(stream: bytes) -> list[Formats]:
-    """The formats of the sheets in a stream of Excel 97, in the order of the workbook."""
+    """Return the formats of the sheets in a stream of Excel 97, in the order of the workbook."""
     looks, starts = _Looks(), list[int]()
     for kind, at, length in records(stream):
         if kind == _FORMAT and length > 5:  # noqa: PLR2004 - the head of a format
@@ -88,13 +88,13 @@ def _short(data: bytes, at: int) -> int:
 
 
 def _old_text(data: bytes) -> str:
-    """A text of one or two bytes for each character, behind its length and a flag."""
+    """Return a text of one or two bytes for each character, behind its length and a flag."""
     count, is_wide = _short(data, 0), data[2] & 1
     return data[3 : 3 + count * (1 + is_wide)].decode("utf-16-le" if is_wide else "latin-1", "replace")
 
 
 def binary(archive: ZipFile) -> dict[str, Formats]:
-    """The formats of the sheets in a binary workbook, by their names."""
+    """Return the formats of the sheets in a binary workbook, by their names."""
     names = set(archive.namelist())
     if not {"xl/workbook.bin", "xl/styles.bin"} <= names:
         return {}
@@ -126,7 +126,7 @@ def binary_records(part: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(part: bytes, at: int, most: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place behind it."""
+    """Return a number of seven bits a byte, and the place behind it."""
     value = 0
     for step in range(most):
         byte = part[at] if at < len(part) else 0
@@ -148,6 +148,6 @@ def _binary_cells(part: bytes, looks: _Looks) -> Formats:
 
 
 def _wide(part: bytes, at: int) -> tuple[str, int]:
-    """A text behind its length, and the place behind it."""
+    """Return a text behind its length, and the place behind it."""
     end = at + 4 + 2 * int.from_bytes(part[at : at + 4], "little")
     return part[at + 4 : end].decode("utf-16-le", "replace"), end

@@ -41,7 +41,7 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The sheets as Markdown. Raises `FileError` as `zip_container.open_container` does."""
+    """Return the sheets as Markdown. Raises `FileError` as `zip_container.open_container` does."""
     data, properties = transitional(data, limits)
     with ZipFile(BytesIO(data)) as archive:
         book = _load(data)
@@ -185,7 +185,7 @@ def _cell(cell: Any) -> str:
 
 
 def shown(value: object) -> str:
-    """The text of a cell's value."""
+    """Return the text of a cell's value."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -112,7 +112,7 @@ def _budget(data: bytes, limits: Limits) -> tuple[int, FileError]:
 
 
 def member(archive: ZipFile, name: str) -> bytes:
-    """The bytes of a member. Raises `FileError` (`parse_failed`) if it is missing."""
+    """Return the bytes of a member. Raises `FileError` (`parse_failed`) if it is missing."""
     try:
         return archive.read(name)
     except KeyError:
@@ -164,7 +164,7 @@ def _unsupported(names: Collection[str]) -> FileError:
 
 
 def _pictures(members: Collection[str], read_member: Callable[[str], bytes]) -> Iterator[bytes]:
-    """The pictures of a document, in the order of their names, which programs number."""
+    """Yield the pictures of a document, in the order of their names, which programs number."""
     names = [name for name in members if name.lower().endswith(_PICTURES) and name not in _PREVIEWS]
     for name in sorted(names, key=lambda name: (len(name), name)):
         yield read_member(name)
@@ -199,7 +199,7 @@ def _inflate(
 
 
 def _tail_without_declarations(info: ZipInfo, chunk: bytes) -> bytes:
-    """The end of the piece, where a declaration may start. Raises `FileError` if the piece contains one."""
+    """Return the end of the piece, where a declaration may start. Raises `FileError` if the piece contains one."""
     if any(mark in chunk for mark in _DECLARATIONS):
         message = f"{info.filename} declares XML entities, which Office documents never need; save it again."
         raise FileError(Reason.PARSE_FAILED, message)

@@ -117,7 +117,7 @@ class PageCharacters:
         return (numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK))
 
     def _places(self, block: Sequence[int]) -> tuple[list[int], Sequence[bytes], Sequence[float], Sequence[float]]:
-        """Whether characters have a matrix, and its parts."""
+        """Return whether characters have a matrix, and its parts."""
         found = list(map(_matrix, repeat(self._layer), block, *self._matrices.places[:1]))
         scales, lefts, baselines = zip(*_MATRIX.iter_unpack(self._matrices.written(len(found))), strict=True)
         return found, scales, lefts, baselines
@@ -126,7 +126,7 @@ class PageCharacters:
         return map(_font_size, repeat(self._layer), block)
 
     def _fonts(self, block: Sequence[int]) -> list[bytes]:
-        """The names of fonts; "" if one is too long."""
+        """Return the names of fonts; "" if one is too long."""
         sizes = list(
             map(_font_info, repeat(self._layer), block, self._names, repeat(self._name_size), repeat(self._flags))
         )
@@ -139,7 +139,7 @@ class PageCharacters:
 
 @lru_cache(maxsize=1000)
 def _look(is_found: int, font_size: float, font: bytes, scale: bytes) -> Look | None:
-    """The size to a tenth of a point, and whether it is bold. Most lines of a document look the same."""
+    """Return the size to a tenth of a point, and whether it is bold. Most lines of a document look the same."""
     across, slope, _, _ = _SCALE.unpack(scale)
     if not is_found or across <= 0 or abs(slope) > _MAX_SLOPE * across:
         return None

@@ -123,7 +123,7 @@ def _grid(across: list[Rule], down: list[Rule]) -> Grid | None:
 
 
 def _all_span(rules: Iterable[Rule], places: Sequence[float]) -> bool:
-    """Whether each rule reaches from the first place to the last."""
+    """Return whether each rule reaches from the first place to the last."""
     first, last = places[0] + NEAR, places[-1] - NEAR
     return all(start <= first and end >= last for _, start, end in rules)
 
@@ -136,7 +136,7 @@ def _by_place(rules: Iterable[Rule]) -> dict[float, list[Rule]]:
 
 
 def _ruled(rules: Iterable[Rule], places: Sequence[float]) -> list[bool]:
-    """Whether there is a rule between each place and the next."""
+    """Return whether there is a rule between each place and the next."""
     if _is_ruled(rules, places[0], places[-1]):
         return [True] * (len(places) - 1)
     return [_is_ruled(rules, start, end) for start, end in pairwise(places)]

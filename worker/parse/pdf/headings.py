@@ -74,7 +74,7 @@ class _LineBlock(NamedTuple):
 
 
 def levels(pages: Sequence[PageLines]) -> Headings:
-    """The headings of all pages."""
+    """Return the headings of all pages."""
     usual = _usual(pages)
     if usual is None:
         return {}
@@ -93,7 +93,7 @@ def levels(pages: Sequence[PageLines]) -> Headings:
 
 
 def marked(lines: PageLines, found: PageHeadings) -> str:
-    """The page's text as Markdown."""
+    """Return the page's text as Markdown."""
     texts, blocks, at = lines.texts, list[str](), 0
     rows = [number for number, start in enumerate(lines.starts) if start == ROW] if ROW in lines.starts else []
     for first in sorted([*found, *rows]):
@@ -163,7 +163,7 @@ def _is_title(text: str) -> bool:
 
 
 def _has_row(block: _LineBlock, lines: PageLines) -> bool:
-    """Whether one of the lines is wider than its letters, as a row of cells is."""
+    """Return whether one of the lines is wider than its letters, as a row of cells is."""
     return any(_is_row(lines.texts[at], lines.looks[at]) for at in range(block.first, block.end))
 
 
@@ -205,7 +205,7 @@ def _runs(pages: list[int]) -> bool:
 
 
 def _ranks(sizes: Iterable[float]) -> dict[float, int]:
-    """The rank of each size from the largest on. Sizes that hardly differ have the same."""
+    """Return the rank of each size from the largest on. Sizes that hardly differ have the same."""
     ranks: dict[float, int] = {}
     rank, largest = 0, 0.0
     for size in sorted(set(sizes), reverse=True):

@@ -100,7 +100,7 @@ def _drawn(characters: PageCharacters, lines: PageLines) -> Drawn:
 
 
 def _first_letter(text: str, start: int) -> int:
-    """The index of the first letter of a line that starts at an index; `ROW` if it has none."""
+    """Return the index of the first letter of a line that starts at an index; `ROW` if it has none."""
     letter = _LETTER.search(text)
     return start + letter.start() if letter else ROW
 
@@ -119,5 +119,5 @@ def _widths(characters: PageCharacters, lines: PageLines, drawn: Drawn, numbers:
 
 
 def _last_letter(text: str) -> int:
-    """The place of the last letter in a text that has one."""
+    """Return the place of the last letter in a text that has one."""
     return next(at for at in range(len(text) - 1, -1, -1) if text[at].isalnum())

@@ -24,7 +24,7 @@ _SIGNS = re.compile(r"[\W_]+")
 
 
 def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
-    """The outline's entries by page number, from 0."""
+    """Return the outline's entries by page number, from 0."""
     entries_of_page: dict[int, Entries] = defaultdict(list)
     for bookmark in islice(pdf.get_toc(), _MAX_ENTRIES):
         destination = bookmark.get_dest()
@@ -36,7 +36,7 @@ def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
 
 
 def with_headings(text: str, page_entries: Entries) -> str:
-    """The page's text as Markdown, with the lines that match outline entries as headings."""
+    """Return the page's text as Markdown, with the lines that match outline entries as headings."""
     if not page_entries:
         return "\n".join(map(paragraph, text.split("\n"))).strip("\n")
     lines = text.split("\n")
@@ -67,7 +67,7 @@ def _title_line_count(lines: list[str], title: str) -> int:
 
 
 def _bare(title: str) -> str:
-    """A title reduced to letters and digits, without its number."""
+    """Return a title reduced to letters and digits, without its number."""
     title = title.strip()
     number = _NUMBER.match(title)
     return _signless(title[number.end() :] if number else title)

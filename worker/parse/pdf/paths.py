@@ -50,7 +50,7 @@ class PagePaths:
         self._points = Answers(ctypes.c_float, 2, _MAX_SEGMENTS)
 
     def blocks(self, page: pypdfium2.PdfPage, count: int) -> Iterator[Iterable[tuple[CountedPath, Box]]]:
-        """The paths among the first objects of a page, and their bounds."""
+        """Yield the paths among the first objects of a page, and their bounds."""
         for start in range(0, count, _BLOCK):
             numbers = range(start, min(start + _BLOCK, count))
             objects = self._objects.hold(map(_object, repeat(page.raw), numbers))
@@ -156,7 +156,7 @@ def _is_one_figure(kinds: list[int], matrix: Sequence[float]) -> bool:
 
 
 def _has_straight_sides(kinds: list[int]) -> bool:
-    """Whether all segments but the first are lines."""
+    """Return whether all segments but the first are lines."""
     return kinds.count(_LINE) - (kinds[0] == _LINE) >= len(kinds) - 1
 
 

@@ -49,7 +49,7 @@ class _PageText(NamedTuple):
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
+    """Return the text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
     pdf, is_cut = opened(data)
     with pdf:
         limits.check_pages(len(pdf))
@@ -86,7 +86,7 @@ def _note(damaged: list[int], *, is_cut: bool) -> str:
 def _text(
     page: _PageText, number: int, begin: dict[int, outline.Entries], found: headings.Headings, *, is_marked: bool
 ) -> str:
-    """The text of a page, as Markdown if the document has headings or tables."""
+    """Return the text of a page, as Markdown if the document has headings or tables."""
     if not is_marked:
         shown, more = page.lines.text, page.more
     elif begin:
@@ -97,7 +97,7 @@ def _text(
 
 
 def opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
-    """The document, and whether its end is missing. Raises `FileError` (`encrypted`) and `PdfiumError`."""
+    """Return the document, and whether its end is missing. Raises `FileError` (`encrypted`) and `PdfiumError`."""
     try:
         return pypdfium2.PdfDocument(data), False
     except pypdfium2.PdfiumError as error:
@@ -162,7 +162,7 @@ def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, damaged: list[int], *, lo
 
 
 def _layer(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> tuple[PageLines, str, bool]:
-    """The lines and the text of a page's text layer, and whether the page is a scan.
+    """Return the lines and the text of a page's text layer, and whether the page is a scan.
 
     An illegible layer of a scan has no lines.
     """

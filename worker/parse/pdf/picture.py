@@ -39,7 +39,7 @@ class _Letters(NamedTuple):
 
 
 def picture(ask: Head, data: bytes, _limits: Limits) -> tuple[Head, bytes]:
-    """A page, counted from 1, as PNG, with boxes [left, top, width, height] in shares of it. Raises `FileError`.
+    """Return a page, counted from 1, as PNG, with boxes [left, top, width, height] in shares of it. Raises `FileError`.
 
     The boxes hold the lines of `passage` that the page has.
     """
@@ -61,7 +61,7 @@ def picture(ask: Head, data: bytes, _limits: Limits) -> tuple[Head, bytes]:
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:
-    """An array of rows of pixels of three bytes as PNG."""
+    """Return an array of rows of pixels of three bytes as PNG."""
     height, width, _ = pixels.shape
     rows = pixels.reshape(height, -1)
     # each row as its difference from the one above, which is mostly zero

@@ -21,7 +21,7 @@ _MAX_INFLATED_BYTES = 64 << 20
 
 
 def rebuilt(data: bytes) -> bytes | None:
-    """The file with a new end; None if no page is found, or its objects are encrypted."""
+    """Return the file with a new end; None if no page is found, or its objects are encrypted."""
     if b"/Encrypt" in data:
         return None
     data, end = _without_end(data)
@@ -51,7 +51,7 @@ def _without_end(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _has_pages(head: bytes, heads: dict[int, bytes]) -> bool:
-    """Whether an object is the catalog, and the list of pages that it names is there."""
+    """Return whether an object is the catalog, and the list of pages that it names is there."""
     pages = _PAGES.search(head) if _CATALOG.search(head) else None
     return pages is not None and b"/Kids" in heads.get(int(pages[1]), b"")
 

@@ -31,7 +31,7 @@ class _Box(NamedTuple):
 
 
 def repaired(layer: pypdfium2.PdfTextpage, text: str) -> str:
-    """The text that was taken from `layer`, with lam before alef, and with blanks around Latin words."""
+    """Return the text that was taken from `layer`, with lam before alef, and with blanks around Latin words."""
     # most files have none, and this search is ten times as fast as the others
     if not _may_be_arabic(text) or not _ANY_ARABIC.search(text):
         return text
@@ -67,7 +67,7 @@ def _blanks(layer: pypdfium2.PdfTextpage, text: str) -> Iterator[tuple[int, int,
 
 
 def _are_apart(first: list[_Box], second: list[_Box]) -> bool:
-    """Whether there is a gap between two words. Their ends in the text need not be their ends on the page."""
+    """Return whether there is a gap between two words. Their ends in the text need not be their ends on the page."""
     if not first or not second:
         return False
     (left, right), (other_left, other_right) = (
@@ -77,7 +77,7 @@ def _are_apart(first: list[_Box], second: list[_Box]) -> bool:
 
 
 def _boxes(layer: pypdfium2.PdfTextpage, text: str, start: int, end: int) -> list[_Box | None]:
-    """The boxes of some characters of the text; None for one where the layer has another character."""
+    """Return the boxes of some characters of the text; None for one where the layer has another character."""
     indexes = ((at, raw.FPDFText_GetCharIndexFromTextIndex(layer, at)) for at in range(start, end))
     return [
         _Box(*layer.get_charbox(index, loose=True))

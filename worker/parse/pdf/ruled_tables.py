@@ -175,14 +175,14 @@ def _words(text: str, start: int) -> tuple[list[str], list[int]]:
 
 
 def _cells_at(characters: PageCharacters, grid: Grid, indexes: Sequence[int]) -> list[Cell | None]:
-    """The cells in which the middles of characters are."""
+    """Return the cells in which the middles of characters are."""
     across, down = characters.middles(indexes)
     below, left = map(bisect_left, repeat(grid.ys), down), map(bisect_right, repeat(grid.xs), across)
     return list(map(grid.cells.get, zip(below, left, strict=True)))
 
 
 def _is_certain(cells: _Cells) -> bool:
-    """Whether two rows and two columns have text, and each row is one."""
+    """Return whether two rows and two columns have text, and each row is one."""
     if len({row for row, _ in cells}) < 2 or len({column for _, column in cells}) < 2:  # noqa: PLR2004 - two of each
         return False
     if max(map(len, cells.values())) < _MIN_ROWS_WITHOUT_RULES:

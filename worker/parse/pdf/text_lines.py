@@ -64,7 +64,7 @@ class PageLines:
 
 
 def lines_of(layer: pypdfium2.PdfTextPage, text: str) -> PageLines:
-    """The lines of a page's text, in its order."""
+    """Return the lines of a page's text, in its order."""
     texts, starts = split(text)
     repaired = right_to_left.repaired(layer, text)
     # repairs are made within lines
@@ -72,7 +72,7 @@ def lines_of(layer: pypdfium2.PdfTextPage, text: str) -> PageLines:
 
 
 def split(text: str) -> tuple[list[str], list[int]]:
-    """The lines of a text, with an empty one at its end, and where they start."""
+    """Return the lines of a text, with an empty one at its end, and where they start."""
     if not text.count("\r") == text.count("\n") == text.count(_BREAK):
         matches = list(_LINE.finditer(text))
         return [match[1] for match in matches], [match.start() for match in matches]
@@ -103,12 +103,12 @@ def join_words(lines: PageLines) -> None:
 
 
 def without_hyphens(text: str) -> str:
-    """The text without the hyphens that break words."""
+    """Return the text without the hyphens that break words."""
     return _HYPHEN.sub(_hyphen, text) if may_break(text) else text
 
 
 def may_break(text: str) -> bool:
-    """Whether a text has a sign that may be such a hyphen."""
+    """Return whether a text has a sign that may be such a hyphen."""
     # most texts have none, and the pattern takes a hundred times as long to find that out
     if text.isascii():
         return "\x02" in text
@@ -116,7 +116,7 @@ def may_break(text: str) -> bool:
 
 
 def _hyphen(at_end: re.Match[str]) -> str:
-    """The hyphen if it is part of a name, else nothing."""
+    """Return the hyphen if it is part of a name, else nothing."""
     text, start, end = at_end.string, *at_end.span()
     is_name = _DIGIT.match(text, end) or (_CAPITAL.match(text, end) and start and _SMALL.match(text, start - 1))
     return "-" if is_name else ""

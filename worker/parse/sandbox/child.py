@@ -134,7 +134,7 @@ def _limit(seconds: float) -> Iterator[None]:
 
 
 def _syntax(data: bytes, language: str, seconds: float) -> Syntax | None:
-    """The syntax of source code."""
+    """Return the syntax of source code."""
     from worker.parse.code.grammar import grammar
     from worker.parse.code.syntax import syntax
 
@@ -168,7 +168,7 @@ def _limit_cpu_seconds(seconds: float) -> None:
 
 
 def _uses_much_memory(memory_bytes: int) -> bool:
-    """Whether this process has held more than half of its memory."""
+    """Return whether this process has held more than half of its memory."""
     # `ru_maxrss` includes the parent's memory, so it is never too low, and it is cheap to read
     counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     return counted > memory_bytes // 2 and _status("VmHWM") > memory_bytes // 2
@@ -186,7 +186,7 @@ def _status(name: str) -> int:
 
 @cache
 def _status_file() -> int | None:
-    """The system's status file of this process, opened before confinement forbids it."""
+    """Return the system's status file of this process, opened before confinement forbids it."""
     try:
         return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -27,12 +27,12 @@ parser = Helper()
 
 
 def read(format_: Format, data: bytes, limits: Limits) -> Document:
-    """The document in `data`. Raises `FileError` as the format's reader does, and `crashed` or `too_large`."""
+    """Return the document in `data`. Raises `FileError` as the format's reader does, and `crashed` or `too_large`."""
     return _document(parser.ask({"type": format_.type, "limits": limits}, data, _bounds(limits)))
 
 
 def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
-    """The syntax of UTF-8 source code; None if there is none, or if it exceeds the limits."""
+    """Return the syntax of UTF-8 source code; None if there is none, or if it exceeds the limits."""
     with suppress(FileError):
         answer = parser.ask({"language": language, "limits": limits}, data, _bounds(limits))
         columns: Syntax | None = answer.head.get("syntax")

@@ -94,7 +94,7 @@ def confine(writable: str, file_bytes: int, programs: Iterable[str] = ()) -> lis
 
 
 def _needed_capability(libc: ctypes.CDLL) -> int:
-    """The capability that this process needs to read its own code in a closed directory; 0 if none."""
+    """Return the capability that this process needs to read its own code in a closed directory; 0 if none."""
     held = _capabilities(libc)
     passes = [capability for capability in _PASS_DIRECTORIES if held[0] & capability]
     if not passes:
@@ -112,7 +112,7 @@ def _needed_capability(libc: ctypes.CDLL) -> int:
 
 
 def _capabilities(libc: ctypes.CDLL) -> tuple[int, int, int]:
-    """The effective, permitted and inheritable capabilities."""
+    """Return the effective, permitted and inheritable capabilities."""
     header, data = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
     libc.capget(header, data)
     low, high = struct.unpack("6I", data.raw)[:3], struct.unpack("6I", data.raw)[3:]

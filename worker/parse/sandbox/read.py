@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read(format_: Format, data: bytes, limits: Limits, language: str | None = None) -> Document:
-    """The document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
+    """Return the document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
     if not format_.isolated:
         _check_length(data, limits)
     try:

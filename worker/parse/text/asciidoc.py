@@ -18,7 +18,7 @@ _MARKS = re.compile(
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, with the first heading as title. Raises what `encodings.decode` does."""
+    """Return the document of the text, with the first heading as title. Raises what `encodings.decode` does."""
     text = decode(data)
     return Document(text, "asciidoc", None, first_title(headings(text)), markup="markdown")
 

@@ -27,7 +27,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """The first lines of the entries, with the title of each, else its key."""
+    """Yield the first lines of the entries, with the title of each, else its key."""
     entries = list(_ENTRY.finditer(text))
     ends = [*(entry.start() for entry in entries), len(text)][1:]
     for entry, end in zip(entries, ends, strict=True):

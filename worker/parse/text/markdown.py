@@ -75,7 +75,7 @@ class Heading(NamedTuple):
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a Markdown text. Its title is that of the front matter, else the first heading."""
+    """Return the document of a Markdown text. Its title is that of the front matter, else the first heading."""
     text = decode(data)
     properties = _properties(text)
     title = properties.title or first_title(headings(text))
@@ -85,12 +85,12 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def title_of(text: str) -> str | None:
-    """The one-line title in the front matter, else the first heading with text."""
+    """Return the one-line title in the front matter, else the first heading with text."""
     return _properties(text).title or first_title(headings(text))
 
 
 def _properties(text: str) -> DocumentProperties:
-    """The one-line properties in the front matter."""
+    """Return the one-line properties in the front matter."""
     front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
     stated: dict[str, str] = {}
     for match in _PROPERTY.finditer(text, 0, front.end()) if front else ():
@@ -101,13 +101,13 @@ def _properties(text: str) -> DocumentProperties:
 
 
 def first_title(all_headings: Iterator[Heading]) -> str | None:
-    """The first heading that has text."""
+    """Return the first heading that has text."""
     first = next((heading.title for heading in all_headings if heading.title), None)
     return first and first[:MAX_TITLE_CHARS]
 
 
 def fenced(code: str, language: str = "") -> str:
-    """A code block whose fence is longer than any inside it."""
+    """Return a code block whose fence is longer than any inside it."""
     longest = max(map(len, _BACKTICKS.findall(code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"
@@ -144,7 +144,7 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def columns(text: str, start: int, end: int) -> str:
-    """The column names, separated by commas; "" if the block is not a table, or its first row is data."""
+    """Return the column names, separated by commas; "" if the block is not a table, or its first row is data."""
     match = _COLUMNS.match(text, start, min(end, start + _MAX_HEADER_CHARS))
     cells = _PIPE.split(match["cells"]) if match else []
     names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
@@ -173,7 +173,7 @@ def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _after_fence(fence: str, mark: re.Match[str]) -> str:
-    """The fence that is open after this line; "" for none."""
+    """Return the fence that is open after this line; "" for none."""
     if not fence:
         return mark["fence"]
     closes = mark["fence"].startswith(fence) and not mark["info"].strip()
@@ -188,13 +188,13 @@ def _atx(mark: re.Match[str]) -> Heading:
 
 
 def _unclosed(title: str) -> str:
-    """A heading's text without the number signs that may close it."""
+    """Return a heading's text without the number signs that may close it."""
     bare = title.rstrip("#")
     return title if bare and bare[-1] not in " \t" else bare.rstrip()
 
 
 def _setext(text: str, mark: re.Match[str]) -> Heading | None:
-    """The heading that this underline makes of the one-line paragraph above. Longer ones are rarely intended."""
+    """Return the heading that this underline makes of the one-line paragraph above. Longer ones are rarely intended."""
     above_end = mark.start() - 1
     above_start = text.rfind("\n", 0, max(above_end, 0)) + 1
     title = text[above_start : max(above_end, 0)].strip()

@@ -34,13 +34,13 @@ Row = TypeVar("Row")
 
 
 def heading(level: int, text: str) -> str:
-    """A heading of level 1 to 6 on one line; "" for empty text."""
+    """Return a heading of level 1 to 6 on one line; "" for empty text."""
     line = _line(text)
     return f"{'#' * max(1, min(level, 6))} {line}" if line else ""
 
 
 def paragraph(text: str) -> str:
-    """A paragraph that keeps its line breaks."""
+    """Return a paragraph that keeps its line breaks."""
     lines = list(map(str.rstrip, text.strip().splitlines()))
     # few texts have one of the signs, and the pattern takes longer than checking the first character
     if "#" in text or "`" in text or "~" in text:
@@ -49,7 +49,7 @@ def paragraph(text: str) -> str:
 
 
 def item(depth: int, text: str, number: str = "") -> str:
-    """A list item, indented by its depth from 0; a bullet without a `number`."""
+    """Return a list item, indented by its depth from 0; a bullet without a `number`."""
     line = _line(text)
     return f"{'  ' * max(0, min(depth, 8))}{number or '-'} {line}" if line else ""
 
@@ -67,7 +67,7 @@ def named(name: str, text: str) -> str:
 
 
 def comment(author: str, text: str, cell: str = "") -> str:
-    """A reader's comment, and the `cell` that it is on, if given."""
+    """Return a reader's comment, and the `cell` that it is on, if given."""
     name = _line(author)
     return named(f"Comment{cell and f' on {cell}'}{name and f' by {name}'}", text)
 
@@ -80,7 +80,7 @@ def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
-    """A pipe table whose first row is its header. Rows without text are left out, and no row is divided."""
+    """Return a pipe table whose first row is its header. Rows without text are left out, and no row is divided."""
     lines: list[str] = []
     size = 0
     for cells in filter(None, map(_cells, rows)):
@@ -91,7 +91,7 @@ def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
 
 
 def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
-    """The tables of a sheet; titles become paragraphs.
+    """Yield the tables of a sheet; titles become paragraphs.
 
     A new table starts after an empty row, where names stand above values.
     """
@@ -132,7 +132,7 @@ def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool
 
 
 def _is_title(cells: Sequence[str], below: Sequence[str] | None) -> bool:
-    """Whether the row's only text stands above a row with several, or above a gap."""
+    """Return whether the row's only text stands above a row with several, or above a gap."""
     return _filled(cells) == 1 and below is not None and _filled(below) != 1
 
 
@@ -145,7 +145,7 @@ def _has_values(cells: Sequence[str] | None) -> bool:
 
 
 def _is_shown_value(cell: str) -> bool:
-    """Whether a cell has a value as shown, and as stored in brackets."""
+    """Return whether a cell has a value as shown, and as stored in brackets."""
     shown, _, stored = cell.removesuffix(")").rpartition(" (")
     return bool(shown) and not shown[0].isalpha() and bool(_VALUE.fullmatch(stored))
 

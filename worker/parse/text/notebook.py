@@ -36,7 +36,7 @@ _BETWEEN = re.compile(r"\s*,\s*")
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document of a notebook of format 3 or 4. Raises `FileError` (`parse_failed`) if it is nested too deep.
+    """Return the document of a notebook of format 3 or 4. Raises `FileError` (`parse_failed`) if it is nested too deep.
 
     Character offsets count in the text built here, not in the file.
     """
@@ -73,13 +73,13 @@ def _cells_before_damage(text: str) -> list[Any]:
 
 
 def _is_notebook(content: object) -> TypeGuard[dict[str, object]]:
-    """Whether there is a list of cells. One that ends before its first cell does not count."""
+    """Return whether there is a list of cells. One that ends before its first cell does not count."""
     cells = content.get("cells", content.get("worksheets")) if isinstance(content, dict) else None
     return isinstance(cells, list)
 
 
 def _small(digits: str) -> int:
-    """A number that may be a heading level. Long ones are slow to convert and never needed."""
+    """Return a number that may be a heading level. Long ones are slow to convert and never needed."""
     return int(digits) if len(digits) <= _MAX_DIGITS else 0
 
 
@@ -97,7 +97,7 @@ def _cells(content: dict[str, object]) -> Iterator[dict[str, object]]:
 
 
 def _blocks(cell: dict[str, object], language: str) -> Iterator[str]:
-    """The Markdown blocks of a cell."""
+    """Yield the Markdown blocks of a cell."""
     source = _text(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") != "code":
         level = cell.get("level")
@@ -112,7 +112,7 @@ def _blocks(cell: dict[str, object], language: str) -> Iterator[str]:
 
 
 def _outputs(outputs: list[Any]) -> str:
-    """The text of a cell's outputs, cut off if it is long."""
+    """Return the text of a cell's outputs, cut off if it is long."""
     parts: list[str] = []
     room = _MAX_OUTPUT_CHARS
     for output in map(_mapping, outputs):

@@ -21,7 +21,7 @@ _TITLE_SEARCH_CHARS = 10_000
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text. Its title is the declared one, else the first heading.
+    """Return the document of the text. Its title is the declared one, else the first heading.
 
     Raises what `encodings.decode` does.
     """

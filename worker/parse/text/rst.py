@@ -21,7 +21,7 @@ _LETTER = re.compile(r"\w")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, with the first heading as title. Raises what `encodings.decode` does."""
+    """Return the document of the text, with the first heading as title. Raises what `encodings.decode` does."""
     text = decode(data)
     return Document(text, "rst", None, first_title(headings(text)), markup="markdown")
 

@@ -16,17 +16,17 @@ _NO_LETTER = re.compile(f"[^\\w{BEGIN}-{END}]")
 
 
 def reading(text: str) -> str:
-    """A reading, to be written behind its base."""
+    """Return a reading, to be written behind its base."""
     return f"{READING}{text}{READ}"
 
 
 def annotated(base: str, above: str) -> str:
-    """A base and its reading."""
+    """Return a base and its reading."""
     return f"{BEGIN}{base}{reading(above)}{END}"
 
 
 def behind_words(text: str) -> str:
-    """The text with all its readings behind the words, in brackets. Readings of neighbours become one."""
+    """Return the text with all its readings behind the words, in brackets. Readings of neighbours become one."""
     if READING not in text:
         return _MARKS.sub("", text) if BEGIN in text else text
     pieces = _READING.split(_UNSEEN.sub("", text))

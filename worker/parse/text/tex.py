@@ -23,7 +23,7 @@ _COMMAND = re.compile(r"\\[a-zA-Z]+\*?[ \t]*|[{}~]")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text. Its title is the declared one, else the first heading.
+    """Return the document of the text. Its title is the declared one, else the first heading.
 
     Raises what `encodings.decode` does.
     """

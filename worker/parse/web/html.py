@@ -86,7 +86,7 @@ _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a page, as Markdown. Character offsets count in the text built here, not in the file."""
+    """Return the document of a page, as Markdown. Character offsets count in the text built here, not in the file."""
     tree = _tree(decode(data))
     stated = [*_stated(tree)]
     properties = _properties(tree, stated)
@@ -96,7 +96,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def to_markdown(markup: str) -> str:
-    """The main text of a page as Markdown.
+    """Return the main text of a page as Markdown.
 
     Accepts any HTML, as browsers do, and XHTML, whose empty elements HTML does not know. Raises `FileError`
     (`parse_failed`) for a page nested far deeper than real ones.
@@ -132,7 +132,7 @@ def _properties(tree: Any, stated: Iterable[tuple[str, str]]) -> DocumentPropert
 
 
 def _heading(tree: Any) -> str | None:
-    """The first top-level heading with text."""
+    """Return the first top-level heading with text."""
     headings = (" ".join(_without_readings(node).split()) for node in tree.css("h1"))
     return next(filter(None, headings), "")[:MAX_TITLE_CHARS] or None
 
@@ -168,7 +168,7 @@ class _NodeIds(NamedTuple):
 
 
 def _rendered(tree: Any) -> str:
-    """The page's main part; the whole page if no part is marked as main or the main part has no text."""
+    """Return the page's main part; the whole page if no part is marked as main or the main part has no text."""
     body = tree.body or tree.root
     if body is None:
         return ""
@@ -181,12 +181,12 @@ def _rendered(tree: Any) -> str:
 
 
 def _outermost(nodes: list[Any]) -> list[Any]:
-    """The first node that marks the main text, with its siblings of the same tag."""
+    """Return the first node that marks the main text, with its siblings of the same tag."""
     return [node for node in nodes if node.parent == nodes[0].parent and node.tag == nodes[0].tag]
 
 
 def _layout(tree: Any) -> set[int]:
-    """The layout tables, whose rows are not records."""
+    """Return the layout tables, whose rows are not records."""
     tables = {table.mem_id for table in tree.css(_LAYOUT)}
     for node in tree.css(_LAYOUT_CONTENT):
         # a record may contain one line of code
@@ -201,7 +201,7 @@ def _wide(tree: Any) -> dict[int, tuple[int, int]]:
 
 
 def _table_around(table: Any) -> int | None:
-    """The table whose cells contain this node."""
+    """Return the table whose cells contain this node."""
     node = table.parent
     for _ in range(50):
         if node is None:
@@ -244,7 +244,7 @@ def _markdown(root: Any, ids: _NodeIds) -> str:
 
 
 def _formula(node: Any) -> str:
-    """A formula as its author typed it, if the page includes that."""
+    """Return a formula as its author typed it, if the page includes that."""
     typed = node.css_first('annotation[encoding="application/x-tex"]')
     return f" {node.attributes.get('alttext') or (node if typed is None else typed).text()} "
 
@@ -401,7 +401,7 @@ class _MarkdownDraft:
 
 
 def _classes(node: Any) -> Iterator[str | None]:
-    """The classes of preformatted text, and of a code element directly inside."""
+    """Yield the classes of preformatted text, and of a code element directly inside."""
     yield node.attributes.get("class")
     child = node.child
     if child is not None and child.tag == "code":

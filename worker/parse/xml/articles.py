@@ -66,17 +66,17 @@ _MAX_DEPTH = 200
 
 
 def read_fb2(data: bytes, limits: Limits) -> Document:
-    """The document of a FictionBook."""
+    """Return the document of a FictionBook."""
     return _read(data, "fb2", limits)
 
 
 def read_docbook(data: bytes, limits: Limits) -> Document:
-    """The document of a DocBook."""
+    """Return the document of a DocBook."""
     return _read(data, "docbook", limits)
 
 
 def read_jats(data: bytes, limits: Limits) -> Document:
-    """The document of an article of a journal."""
+    """Return the document of an article of a journal."""
     return _read(data, "jats", limits)
 
 
@@ -147,7 +147,7 @@ def _table(element: Element, limits: Limits) -> Iterator[str]:
 
 
 def _name(element: Element) -> str:
-    """The name without its namespace."""
+    """Return the name without its namespace."""
     return element.tag.rpartition("}")[2]
 
 

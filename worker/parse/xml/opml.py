@@ -24,7 +24,7 @@ _ADDRESSES = ("htmlUrl", "xmlUrl", "url")
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The outline as Markdown. What is not well-formed, or declares entities, is read as other XML is."""
+    """Return the outline as Markdown. What is not well-formed, or declares entities, is read as other XML is."""
     try:
         root = fromstring(data)
     except ParseError as error:
@@ -46,7 +46,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _entries(parent: Element, level: int) -> Iterator[str]:
-    """The entries below one, at a level from 1. Behind a heading, an entry at its level is one too."""
+    """Yield the entries below one, at a level from 1. Behind a heading, an entry at its level is one too."""
     is_headed = False
     for entry in parent.findall("outline") if level <= _MAX_DEPTH else ():
         text = entry.get("text") or entry.get("title") or ""

@@ -61,7 +61,7 @@ class _Parser(DefusedXMLParser):  # type: ignore[misc] # defusedxml has no types
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of an XML text. If it is not well-formed, it is still read as text.
+    """Return the document of an XML text. If it is not well-formed, it is still read as text.
 
     Raises what `encodings.decode` does, and `FileError` (`parse_failed`) for declarations that would harm later
     readers.

@@ -90,11 +90,11 @@ class WordMemory:
         return self._growing() is growing
 
     def is_released(self) -> bool:
-        """Whether its rows have left the memory."""
+        """Return whether its rows have left the memory."""
         return self._growing() is None
 
     def is_too_large(self) -> bool:
-        """Whether the words take more than their limit."""
+        """Return whether the words take more than their limit."""
         return self._state is None
 
     def lacks(self, rows: NamespaceRows) -> int:
