@@ -37,6 +37,8 @@ _BEFORE_WORD = f"{_QUOTES} \t\n("
 #: The first letter beyond ASCII, and the letters from Greek on without those whose numbers are years.
 _FIRST_LATIN, _FIRST_GREEK = 0xC0, 0x370
 _YEARS = range(0x700, 0x900)
+#: Small letters that begin words; others look like fonts.
+_UMLAUTS = "äöü"
 #: Minimum letters next to a letter at the end of a literal. Fewer are a short word, as in `l'#246`.
 _MIN_PART = 3
 #: Maximum characters of a text that is also searchable as written, and of the word after it.
@@ -119,7 +121,7 @@ def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
         return _is_in_word(text, *match.span(), read)
     before = text[match.start() - 1 : match.start()]
     # rich text has fonts: `\f0 `
-    return before.isalpha() or (before in _QUOTES and read.istitle())
+    return before.isalpha() or (before in _QUOTES and (read.istitle() or read in _UMLAUTS))
 
 
 def _is_in_word(text: str, start: int, end: int, read: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html.entities import html5
 
+from worker.tokens.invisible import WINDOWS
+
 #: An entity with its end, perhaps escaped several times. One without an end is seldom meant: `?a=1&copy=2`.
 ENTITY = re.compile(r"&(?:amp;){0,3}(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _ESCAPED = "&amp;"
@@ -27,7 +29,8 @@ def _decoded(entity: str) -> str | None:
         return None if known is None else known.translate(_UNSEEN)
     number = int(entity[3:-1], 16) if entity[2] in "xX" else int(entity[2:-1])
     try:
-        character = chr(number)
+        # as browsers do
+        character = WINDOWS.get(number) or chr(number)
     except (ValueError, OverflowError):
         return None
     return character.translate(_UNSEEN) if character.isprintable() or character in "\u00a0\u00ad\t\n" else None

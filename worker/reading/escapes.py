@@ -15,12 +15,15 @@ from itertools import chain
 from worker.reading import dialects
 from worker.reading.edits import Edit, all_of
 from worker.reading.entities import ENTITY, decoded_entity
+from worker.tokens.invisible import WINDOWS
 
 _HEX = "[0-9A-Fa-f]"
 #: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
 _NAME = rf"N\{{(?:U\+{_HEX}{{2,6}}|[A-Za-z0-9 -]{{2,80}})\}}"
 _BRACED = rf"u\{{{_HEX}{{1,6}}(?: {_HEX}{{1,6}}){{0,15}}\}}"
-_UNICODE = rf"(?:u{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}})"
+#: A letter of Latin-1 as C# writes it. Elsewhere this is a zero in front of two digits, so it counts in a word alone.
+_WIDE = rf"x00[c-fC-F]{_HEX}"
+_UNICODE = rf"(?:u{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}}|{_WIDE})"
 #: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
@@ -75,8 +78,8 @@ _UNPRINTABLE = {"Zs", "Cf", "Co"}
 #: Control characters between words of JSON.
 _BLANKS = "\t\n\r"
 _NO_CHARACTER = 0xFFFD
-#: The first letter beyond ASCII that is one byte of Latin-1.
-_FIRST_LATIN = 0xC0
+#: The first letter beyond ASCII that is one byte of Latin-1, and the last one.
+_FIRST_LATIN, _LAST_LATIN = 0xC0, 0xFF
 #: Such letters in a row.
 _MAX_LATIN = 3
 
@@ -212,7 +215,8 @@ def _of_many(text: str) -> Iterator[Edit]:
 
 def _read(text: str, match: re.Match[str]) -> str:
     if match["unicode"]:
-        return _characters(match[0])
+        is_wide = match[0].startswith("\\x00")
+        return "" if is_wide and not _is_in_word(text, *match.span()) else _characters(match[0])
     if match["style"]:
         letter = chr(int(match["style"], 16))
         return letter if letter.isalpha() and ord(letter) >= _FIRST_LATIN else ""
@@ -229,7 +233,11 @@ def _characters(escapes: str, blanks: str = "") -> str:
     """
     codes = [_code(number or code or another, name) for number, code, name, another in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
-    joined = "".join(map(chr, codes)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    joined = (
+        "".join(WINDOWS.get(code, chr(code)) if blanks else chr(code) for code in codes)
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
     shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]
     return "".join(c or " " for c in shown) if (any if blanks else all)(shown) else ""
 
@@ -268,9 +276,16 @@ def _of_bytes(text: str, match: re.Match[str]) -> str:
     return read if all(map(_is_text, read)) else ""
 
 
+def _is_in_word(text: str, start: int, end: int) -> bool:
+    return text[start - 1 : start].isalpha() or text[end : end + 1].islower()
+
+
 def _latin(text: str, match: re.Match[str], data: bytes) -> str:
-    read = data.decode("latin-1")
+    """One or few letters of Latin-1; those that Windows adds stand for other bytes elsewhere, so they are in a word."""
+    read = data.decode("latin-1").translate(WINDOWS)
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    if ord(read[0]) > _LAST_LATIN and not (before.isalpha() and after.isalpha()):
+        return ""
     is_letters = all(ord(c) >= _FIRST_LATIN and c.isalpha() for c in read)
     if len(read) > 1:
         # `cr\xe9\xe9e`; the others are the mark of UTF-16

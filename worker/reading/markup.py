@@ -27,16 +27,21 @@ _IN_BRACKETS = re.compile(
     r"|[\uff5c|](?=[^\uff5c|《》\s]{1,20}《[\u3041-\u30ff]{1,30}》)"
 )
 
+#: A base with its reading in braces, as some kinds of Markdown write them.
+_HAN = "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff"
+_IN_BRACES = re.compile(rf"\{{(?P<base>[{_HAN}]{{1,20}})(?:\|[\u3041-\u30ff]{{1,30}}){{1,20}}\}}")
+_BAR = re.compile(rf"\|(?<=[{_HAN}]\|)(?=[\u3041-\u30ff])")
+
 #: The patterns of texts with ruby text, by their first sign.
-IN_READINGS = {"<": _BEHIND_BASE, "《": re.compile("《")}
+IN_READINGS = {"<": _BEHIND_BASE, "《": re.compile("《"), "|": _BAR}
 #: In the syntax of ripgrep: the mark of each text with ruby text, and text that may occur within a word.
-MARK = r"<\\?/?[rR]|《"
-UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]"
+MARK = rf"<\\?/?[rR]|《|[{_HAN}]\|"
+UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]|\{|\|[^{}\s]{1,600}\}"
 
 
 def may_have(text: str) -> bool:
     """Return whether a text may need any edit."""
-    return escapes.may_have_any(text) or _may_have_marks(text) or "《" in text
+    return escapes.may_have_any(text) or _may_have_marks(text) or "《" in text or _has_braces(text)
 
 
 def edits(text: str) -> Iterator[Edit]:
@@ -47,7 +52,7 @@ def edits(text: str) -> Iterator[Edit]:
 
 def may_have_readings(text: str) -> bool:
     """Return whether a text that is not Markdown may have ruby text."""
-    return not text.isascii() and ("《" in text or _has_elements(text))
+    return not text.isascii() and ("《" in text or _has_elements(text) or _has_braces(text))
 
 
 def readings(text: str) -> Iterator[Edit]:
@@ -62,13 +67,22 @@ def _has_elements(text: str) -> bool:
     return "<" in text and _BEHIND_BASE.search(text) is not None
 
 
+def _has_braces(text: str) -> bool:
+    return "|" in text and "{" in text and _BAR.search(text) is not None
+
+
 def words(text: str) -> Iterator[str]:
     """Yield readings in brackets, which may be titles."""
     return (match["reading"] for match in _bracketed(text) if match["reading"])
 
 
 def _in_brackets(text: str) -> Iterator[Edit]:
-    return (Edit(*match.span(), "") for match in _bracketed(text))
+    in_brackets = (Edit(*match.span(), "") for match in _bracketed(text))
+    return merged(_in_braces(text), in_brackets) if "|" in text and "{" in text else in_brackets
+
+
+def _in_braces(text: str) -> Iterator[Edit]:
+    return (Edit(*match.span(), match["base"]) for match in _IN_BRACES.finditer(text))
 
 
 def _bracketed(text: str) -> Iterator[re.Match[str]]:

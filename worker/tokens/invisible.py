@@ -26,7 +26,7 @@ INVISIBLE = re.compile(f"[{_IGNORED}{_POINTS}]+")
 _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
 #: The beginnings of these characters in UTF-8, by the first byte, if other characters share it.
 _BEGINNINGS = {
-    0xC2: re.compile(rb"\xc2\xad"),
+    0xC2: re.compile(rb"\xc2[\x80-\x9f\xad]"),
     0xE0: re.compile(rb"\xe0\xa3"),
     0xE1: re.compile(rb"\xe1[\x85\x9e\xa0\xaa\xab\xb7]"),
     0xE2: re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|[\x81\x83])"),
@@ -36,6 +36,13 @@ _BEGINNINGS = {
 }
 #: First bytes that only other characters have: most letters.
 _SHOWN = bytes({*range(256)}.difference(b"\xcc\xcd\xd6\xd7\xd8\xd9\xdb\xdc\xdd\xf3", _BEGINNINGS))
+#: A soft hyphen at the end of a line, which is where the word is divided.
+_DIVIDED = re.compile("(?<=[^\\W\\d_])\u00ad\r?\n[ \t]{0,40}(?=[^\\W\\d_])")
+#: The letters and signs of Windows that a wrong encoding shows as control characters.
+WINDOWS = {code: sign for code in range(0x80, 0xA0) if (sign := bytes([code]).decode("cp1252", "ignore"))}
+_NORMAL_OF_WINDOWS = {code: sign for code, sign in WINDOWS.items() if normalized("NFKC", sign) == sign}
+#: The dot between two letters in Catalan: `paral·lel`.
+_DOT = re.compile("(?<=[lL])\u00b7(?=[lL])")
 #: Terminal sequences that change colours or move the cursor.
 TERMINAL = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 #: Unicode's hyphen, and the dash that some writers use as one.
@@ -53,9 +60,12 @@ def plain(text: str) -> str:
         return text
     normal = normalized("NFKC", text)
     if _may_hide(normal):
+        normal = _DIVIDED.sub("", normal.translate(_NORMAL_OF_WINDOWS))
         shown, hidden = _HIDING.subn("", normal)
         # separated characters may form one letter now
         normal = normalized("NFKC", shown) if hidden else normal
+    if "\u00b7" in normal:
+        normal = _DOT.sub("", normal)
     return normal.replace(_HYPHEN, "-").replace(_DASH, "-")
 
 

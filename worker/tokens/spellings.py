@@ -76,8 +76,9 @@ _NUMBERS = (
     ),
     _Apart(
         re.compile(r" (?<=\d ) {0,2}(?=[^\W\d_])"),
-        re.compile(r"\d{1,16}(?:\.\d{1,16}){0,8}" + _BEGINS),
-        re.compile(r"[^\W\d_]{1,5}" + _ENDS),
+        re.compile(r"(?:(?:\d{3},){1,3}\d{1,3}|\d{1,16}(?:\.\d{1,16}){0,8})" + _BEGINS),
+        # with a power, as `m2`
+        re.compile(r"[^\W\d_]{1,5}[23]?" + _ENDS),
     ),
     # a version: `IP v6`
     _Apart(
@@ -90,15 +91,18 @@ _SIGNS = (
     _Apart(
         re.compile(r"/(?=[A-Z0-9])(?<=[A-Z]/)"),
         re.compile(_FROM_THEIR_END + _BEGINS),
-        re.compile(rf"(?:{_CAPITALS}|\d{{1,2}}){_ENDS}"),
+        re.compile(rf"(?:{_CAPITALS}|\d{{1,6}}){_ENDS}"),
         "/",
     ),
     # the end of a line within a word
-    _Apart(
-        re.compile(r"-(?=\n)(?<=[^\W\d_]-)\n[ \t]{0,40}"),
-        re.compile(rf"[^\W\d_]{{2,}}{_BEGINS}"),
-        re.compile(rf"[^\W\d_]{{2,}}{_ENDS}"),
-        "-\n",
+    *(
+        _Apart(
+            re.compile(rf"-(?={end})(?<=[^\W\d_]-){end}[ \t]{{0,40}}"),
+            re.compile(rf"[^\W\d_]{{2,}}{_BEGINS}"),
+            re.compile(rf"[^\W\d_]{{2,}}{_ENDS}"),
+            f"-{end}",
+        )
+        for end in ("\n", "\r\n")
     ),
     # speeds: `km/h`, `MB/s`, `Mbit/s`
     _Apart(
@@ -115,9 +119,9 @@ _SIGNS = (
     ),
     *(
         _Apart(
-            re.compile(rf"{mark}(?=[A-Z])(?<=[A-Z]{mark})"),
+            re.compile(rf"{mark}(?=[A-ZÀ-ÖØ-Þ])(?<=[A-Z]{mark})"),
             re.compile("[A-Z]" + _BEGINS),
-            re.compile("[A-Z][a-z]{2,15}" + _ENDS),
+            re.compile(r"[^\W\d_]{3,16}" + _ENDS),
             mark,
         )
         for mark in ("'", "\u2019")
@@ -151,6 +155,8 @@ _ENDINGS = {
     "analyses": "analysis",
 }
 _PLURALS_OF_ENDINGS = {one: plural for plural, one in _ENDINGS.items()}
+#: A comma between thousands.
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
 #: Text that may surround a word in its group.
@@ -244,7 +250,11 @@ def in_letters(word: str) -> Sequence[str]:
 def _join_pair(pair: str) -> str:
     """Return the joined spelling of two words; empty if one of them is a stop word."""
     first, _, second = pair.partition(" ")
-    return "" if not pair or _is_stop_word(first) or _is_stop_word(second) else canonical(f"{first}-{second}").lower()
+    return (
+        ""
+        if not pair or _is_stop_word(first) or _is_stop_word(second)
+        else canonical(f"{first.replace(',', '')}-{second}").lower()
+    )
 
 
 #: The joined spellings of pairs of words.
@@ -307,9 +317,10 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
 
     No word is joined to a stop word before it (one in `dropped`): `is a` is not a word, but `sign off` is.
     """
+    query, thousands = _THOUSANDS.subn("", query) if "," in query else (query, 0)
     words = list(_QUERY_WORD.finditer(query))
     stops = [_is_stop_half(word[0], dropped) for word in words]
-    found = [canonical(word[0]) for word in words if not word[0].isalnum()]
+    found = [canonical(word[0]) for word in words if not word[0].isalnum() or (thousands and word[0].isdigit())]
     if len(words) <= MAX_JOINED_WORDS:
         for (first, second), is_stop in zip(pairwise(words), stops, strict=False):
             if not is_stop and _NARROW.fullmatch(query, first.end(), second.start()):

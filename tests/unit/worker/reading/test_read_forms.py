@@ -180,6 +180,16 @@ READ = [
     ("markdown", "東《とう》京", "東京"),
     ("text", "《红楼梦》和《ハリー》, a《b》, <rt>12</rt>", "《红楼梦》和《ハリー》, a《b》, <rt>12</rt>"),
     ("xml", "<rt>京</rt><ruby>2.7</ruby>", "<rt>京</rt><ruby>2.7</ruby>"),
+    ("markdown", "{漢字|かんじ}文化と{東京|とう|きょう}都", "漢字文化と東京都"),
+    ("json", '"{東|とう}{京|きょう}都"', '"東京都"'),
+    ("text", "{東|とう}京 {a|b} {東|x} |東|とう|", "東京 {a|b} {東|x} |東|とう|"),
+    # C#, and letters of Windows
+    ("code", r'"Gr\x00FC\x00DFe" "\x00C4pfel" "\x00FC" "\x00FCA"', r'"Grüße" "Äpfel" "\x00FC" "\x00FCA"'),
+    ("code", r'"Petr\x9ealka" "c\x9cur" "\x9aab" "a\x92b"', r'"Petržalka" "cœur" "\x9aab" "a\x92b"'),
+    ("json", r'"c\u009cur don\u0092t"', '"cœur don\u2019t"'),
+    ("code", r"[\u0080-\u009f]", r"[\u0080-\u009f]"),
+    ("markdown", "Petr&#158;alka don&#146;t &#x80; &#129;", "Petržalka don\u2019t € &#129;"),
+    ("code", r'content: "\f6 ffentlich" "\fc ber"', 'content: "öffentlich" "über"'),
 ]
 
 FOUND = [

@@ -65,6 +65,22 @@ ALIKE = [
     ("know-how", "knowhow", "know how"),
     ("\u25b6\ufe0f", "\u25b6"),
     ("\u2194\ufe0f", "\u2194"),
+    ("75 m²", "75m²", "75m2"),
+    ("ISO/27001", "ISO27001"),
+    ("L'Équipe", "léquipe", "LÉquipe"),
+    ("L'Oréal", "loréal"),
+    ("O'REILLY", "oreilly"),
+    ("paral·lel", "parallel", "para\u0140lel"),
+    ("1,000 km", "1000km", "1000 km"),
+    ("1,234,567 EUR", "1234567EUR"),
+    ("ad hoc", "adhoc", "ad-hoc"),
+    ("anti virus", "antivirus"),
+    ("menus", "menu"),
+    ("bureaus", "bureau", "bureaux"),
+    ("staves", "staff"),
+    ("staves", "stave"),
+    ("c\x9cur", "cœur"),
+    ("Petr\x9ealka", "Petržalka"),
 ]
 #: What looks alike and is not.
 APART = [
@@ -80,6 +96,9 @@ APART = [
     ("srch", "src/h"),
     ("andor", "and/or"),
     ("table5", "table    5"),
+    ("1000km", "1,00 km"),
+    ("a\x85b", "ab"),
+    ("a·b", "ab"),
 ]
 
 
@@ -116,8 +135,14 @@ def test_a_name_of_few_words_is_also_joined_as_a_whole(words: int) -> None:
     assert ("".join(name) in joined(" ".join(name), ())) == (words in {2, *JOINED_NAMES})
 
 
-def test_a_word_across_the_end_of_a_line_is_found() -> None:
-    assert shared("donaudampfschiff", "on a Donau-\n  dampfschiff")
+@pytest.mark.parametrize("end", ["-\n  ", "-\r\n", "\u2010\n", "\u00ad\n  ", "\u00ad\r\n", "\u00ad"])
+def test_a_word_across_the_end_of_a_line_is_found(end: str) -> None:
+    assert shared("donaudampfschiff", f"on a Donau{end}dampfschiff")
+
+
+def test_a_number_in_thousands_is_asked_for_as_one() -> None:
+    assert "1000" in query_tokens("1,000 users", "code", IN_ENGLISH)
+    assert "1000" not in query_tokens("1,0000 users", "code", IN_ENGLISH)
 
 
 @given(st.text("0123456789abcdef", min_size=LONG_HASH, max_size=64), st.integers(SHORT_HASH, 40))
