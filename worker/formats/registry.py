@@ -384,7 +384,7 @@ FORMATS = (
     ),
 )
 
-#: A document in a ZIP container. Its members tell the type, and only the helper process reads them.
+#: A document in a ZIP container. Its members determine the type, and only the helper process reads them.
 PACKAGE = Format("package", "", "worker.parse.office.zip_container:read", isolated=True)
 
 BY_TYPE = {format_.type: format_ for format_ in FORMATS}

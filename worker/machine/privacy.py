@@ -17,8 +17,7 @@ from worker.machine import directory_mark
 _PR_SET_DUMPABLE = 4
 #: Mode bits of everyone except the owner.
 OTHERS = 0o077
-#: Entries of an installation's directory, besides those of vector stores. A directory with other entries is also used
-#: by something else.
+#: Entries of an installation's directory, besides vector stores'. A directory with other entries has another use, too.
 _OWN_ENTRIES = frozenset({"log", "objects", "postgres", "redis", "run", directory_mark.FILE})
 
 

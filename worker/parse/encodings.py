@@ -227,7 +227,7 @@ def _is_clean(sample: str) -> bool:
 
 
 def decoded(body: bytes, encoding: str) -> str | None:
-    """The text if all of `body` is valid in `encoding`, or in the encoding that programs write under its name."""
+    """Return the text if all of `body` is valid in `encoding`, or in the one that programs write under its name."""
     try:
         name = codecs.lookup(encoding).name
     except LookupError:

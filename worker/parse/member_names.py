@@ -24,7 +24,7 @@ _JAPANESE = {"cp932", "euc_jis_2004"}
 _WIDER_ENCODINGS = {"Big5": "big5hkscs", "EUC-JP": "euc_jis_2004", "EUC-KR": "cp949"}
 #: Maximum odd signs that are counted in an encoding. Each halves its likelihood.
 _MAX_ODDITIES = 10
-#: The signs of which names in an encoding have few others: what was added to it later is rare.
+#: Encodings with the common signs of a larger one. Signs that the larger one added are rare in names.
 _COMMON_SIGNS = {"gb18030": "gb2312", "cp949": "euc_kr"}
 #: Confidence in an encoding of Japanese if all signs are kana, which no other text looks like in it.
 _OF_KANA, _KANA = 0.1, re.compile("[\u3041-\u30fc]")

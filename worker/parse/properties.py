@@ -85,7 +85,7 @@ def _line(text: str) -> str:
 
 
 def _day(text: str) -> str:
-    """The year, month or day that a text begins with or, in the form of e-mail, states; "" if it does neither."""
+    """Return the year, month or day that a text begins with or states in the form of e-mail; "" if it does neither."""
     match = _DAY.match(text.strip())
     with suppress(ValueError, TypeError, OverflowError):
         if match is None:

@@ -148,7 +148,7 @@ def _measured(marks: _Marks, begin: int, method: int, max_bytes: int) -> tuple[i
     data = marks.data
     if method != ZIP_DEFLATED:
         end = min(marks.after(_DESCRIPTOR_MARK, begin), marks.after(_HEAD_MARK, begin))
-        # what is cut must not pass for whole
+        # a truncated member must not count as whole
         return end - begin, end - begin, zlib.crc32(data[begin:end]) ^ (end == len(data))
     size, checksum = 0, 0
     inflated = Inflated(data, begin, len(data))

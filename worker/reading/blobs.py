@@ -161,7 +161,7 @@ def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
 
 
 def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
-    """The long runs of characters of the alphabet, with a slash that is escaped, and with characters of addresses."""
+    """Yield the long runs of characters of the alphabet, also with escaped slashes and with characters of addresses."""
     starts, ends = _places(raw, marks)
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         # the letter of an escaped line end does not belong to the line

@@ -1,7 +1,7 @@
-"""Bytes that are written in lines of a fixed form, or one by one: hex dumps, uuencode, base85, arrays in code.
+"""Binary data written in lines of a fixed form, or byte by byte: hex dumps, uuencode, base85, arrays in code.
 
-Each has a form that no other text has: addresses that count the bytes of the line, a mark at each line, a prefix at
-each byte. Decimal numbers of bytes, and runs of any sign, are told from tables and code by how they are distributed.
+Each form is unique: addresses that count the bytes of the line, a mark at each line, a prefix at each byte. The
+distribution of decimal byte values, and of signs in a run, distinguishes them from tables and code.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 
 from worker.reading.edits import Edit
 
-#: Characters of the shortest block. Most chunks are shorter, and what is looked for in each takes time.
+#: Minimum characters of a block. Most chunks are shorter, and each search in them takes time.
 MIN_CHARS = 1_000
 _MIN_LINES = 6
-#: Bytes of the shortest array. A table of a program has as many as a byte has values, or a few such rows.
+#: Minimum bytes of an array. A program's table has up to 256 values, or a few such rows.
 _MIN_ARRAY = 2_048
 #: A byte takes at least three characters, and the last one two.
 _MIN_CHARS_OF_ARRAY = 3 * _MIN_ARRAY - 1
-#: Share of the lines of a dump whose address is that of the line before and its bytes.
+#: Share of a dump's lines whose address is the previous line's plus its bytes.
 _MIN_COUNTED = 0.7
 #: Bases of addresses.
 _BASES = (16, 8, 10)
-#: Share of letters in uuencode; among capitals, words have more.
+#: Share of letters in uuencode; capital words have more.
 _MAX_LETTERS = 0.6
 
 _KILO, _MEGA = 1_000, 1_000_000
 _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
 _START = rf"[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}"
-#: A line: its address, at least four groups of digits, and the characters that they stand for.
+#: A line: its address, at least four groups of digits, and the characters for these bytes.
 _LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
@@ -53,7 +53,7 @@ _DECIMAL = "-?[0-9]{1,3}"
 _DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,\s{{0,60}}{_DECIMAL}(?![\w.]))+")
 _SOME_DECIMALS = re.compile(rf"(?:{_DECIMAL},\s{{0,20}}){{2}}")
 _ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
-#: Escapes with the signs between them that need none.
+#: Escapes, with unescaped signs between them.
 _ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:(?:[^\\]|\\[^xu]){{0,60}}?{_ONE_ESCAPED})+")
 #: Share of escapes among the bytes.
 _MIN_ESCAPED = 0.4
@@ -64,26 +64,27 @@ _BY_SAME = rf"(?P=sign)\\?\r?\n[ \t]{{0,20}}{_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){
 _BY_BLANK = rf"{_HEX}{{2}}(?: {_HEX}{{2}}){{7,}}"
 _SEPARATED = re.compile(rf"\b(?:{_BY_SIGN}(?:{_BY_SAME})*|{_BY_BLANK}(?: ?\r?\n[ \t]{{0,20}}{_BY_BLANK})*)")
 _SOME_SEPARATED = re.compile(rf"(?:{_HEX}{{2}}[:, ]){{4}}")
-#: Bytes that the longest cut character has.
+#: Maximum bytes of a truncated character.
 _MAX_CUT = 3
-#: Values of bytes, and the least share that each quarter of them has among bytes of most files.
+#: Number of byte values, and the minimum share of each quarter of them among the bytes of most files.
 _VALUES, _MIN_QUARTER = 256, 0.02
-#: Shares of steps down, and of steps up, that sorted tables lack, and of small steps, of which curves have more.
+#: Minimum shares of downward and upward steps, which sorted tables lack. Maximum share of small steps; curves have
+#: more.
 _MIN_STEPS, _SMALL_STEP, _MAX_SMALL_STEPS = 0.1, 2, 0.6
 #: Signs of a long run, on one line or on several.
 _RUN = re.compile(r"(?<![!-~])[!-~]{60,}(?:\r?\n[!-~]{60,})*(?:\r?\n[!-~]{1,60}(?![^\s]))?")
 _MIN_RUN, _BLANKLESS = 512, 256
-#: Shares of capitals, small letters, digits and others among signs that follow each other by chance.
+#: Ranges of the shares of capitals, small letters, digits and others in random signs.
 _SHARES = {"A": (0.2, 0.4), "a": (0.2, 0.4), "0": (0.06, 0.2), ".": (0.15, 0.45)}
 _KINDS = bytes(
     ord("A" if 65 <= n <= 90 else "a" if 97 <= n <= 122 else "0" if 48 <= n <= 57 else ".")  # noqa: PLR2004 - ASCII
     for n in range(256)
 )
-#: Share of small letters behind another one, of which code has more, and the least distinct signs.
+#: Maximum share of small letters after another one, which code exceeds, and the minimum number of distinct signs.
 _MAX_SMALL_PAIRS, _MIN_SIGNS = 0.15, 60
 #: Share of letters among the digits of hex; numbers have none.
 _MIN_HEX_LETTERS = 0.2
-#: Files that programmers of chips load: Intel's and Motorola's.
+#: Files for chip programmers: Intel's and Motorola's.
 _OF_RECORDS = rf"\n(?::|S[0-3]){_HEX}{{10,80}}\r?"
 _RECORDS = re.compile(rf"{_OF_RECORDS}(?:{_OF_RECORDS}){{{_MIN_LINES - 1},}}(?=\n|\Z)")
 
@@ -92,19 +93,19 @@ _RECORDS = re.compile(rf"{_OF_RECORDS}(?:{_OF_RECORDS}){{{_MIN_LINES - 1},}}(?=\
 _SHAPES = bytes(
     ord("x" if chr(n) in "0123456789abcdefABCDEFx:h" else "\n" if chr(n) == "\n" else ".") for n in range(256)
 )
-#: What the shape of a dump's line has, without blanks.
+#: The characters in the shape of a dump's line, without blanks.
 _DUMPED_LINE = b"\n" + b"x" * 12
-#: What a line of uuencode or a patch begins with.
+#: The beginning of a line of uuencode or a patch.
 _MARKED_LINE = re.compile(rf"\n[Mz:S](?=[ -~]{{60}}|{_HEX}{{11}})")
-#: Any `_BETWEEN` characters in a row of an array contain its prefix. The search looks at so many at each `_STEP`.
-#: Two steps are within the shortest array.
+#: Any `_BETWEEN` characters in a row of an array contain its prefix. The search examines that many at each `_STEP`. The
+#: shortest array spans two steps.
 _BETWEEN, _STEP = 80, _MIN_CHARS_OF_ARRAY // 2
 
 
 class _Form(NamedTuple):
-    """A form of a block. Its `size` is 0 if it is none.
+    """A form of a block. Its `size` returns 0 for a block without that form.
 
-    Even a text of which only a part has a block, as it begins within a line, has `least`.
+    Every text with a part of such a block, even one that begins within a line, matches `least`.
     """
 
     kind: str
@@ -114,7 +115,7 @@ class _Form(NamedTuple):
 
 
 def _dumped(block: str) -> int:
-    """The bytes of a dump whose addresses count them, in one of the usual bases."""
+    """Return the bytes of a dump whose addresses count them, in one of the usual bases."""
     lines = _ADDRESS.findall(block)
     sizes = [sum(map(len, _GROUP.findall(groups))) // 2 for _, groups in lines]
     addresses = [address for address, _ in lines]
@@ -123,7 +124,7 @@ def _dumped(block: str) -> int:
 
 
 def _counted(addresses: Sequence[str], sizes: Sequence[int], base: int) -> int:
-    """The lines whose bytes lead from their address to the next one."""
+    """Return the number of lines whose bytes lead from their address to the next one."""
     try:
         places = [int(address, base) for address in addresses]
     except ValueError:
@@ -132,12 +133,12 @@ def _counted(addresses: Sequence[str], sizes: Sequence[int], base: int) -> int:
 
 
 def _uuencoded(block: str) -> int:
-    """The bytes of lines in which letters are no more frequent than chance has them."""
+    """Return the bytes of lines whose letters are no more frequent than in random text."""
     return len(block) * 45 // 62 if sum(map(str.isalpha, block)) <= _MAX_LETTERS * len(block) else 0
 
 
 def _array(block: str) -> int:
-    """The bytes of an array of bytes, or of pairs of them that are not a table in order."""
+    """Return the bytes of an array of bytes, or of byte pairs that are not a sorted table."""
     if len(block) < _MIN_CHARS_OF_ARRAY:
         return 0
     digits = _DIGITS_OF_ARRAY.findall(block)
@@ -150,7 +151,7 @@ def _array(block: str) -> int:
 
 
 def _decimals(block: str) -> int:
-    """The bytes of an array of numbers that are distributed as those of files are."""
+    """Return the bytes of an array of numbers that are distributed like a file's bytes."""
     if len(block) < _MIN_CHARS_OF_ARRAY:
         return 0
     numbers = np.fromstring(block, dtype=np.int64, sep=",")
@@ -163,7 +164,7 @@ def _decimals(block: str) -> int:
 
 
 def _goes_up_and_down(numbers: NDArray[np.int64]) -> bool:
-    """Whether numbers follow each other neither in order nor as points of a curve."""
+    """Return whether numbers are neither sorted nor points of a curve."""
     steps = np.diff(numbers)
     steps = steps[steps != 0]
     small = np.count_nonzero(np.abs(steps) <= _SMALL_STEP)
@@ -172,7 +173,7 @@ def _goes_up_and_down(numbers: NDArray[np.int64]) -> bool:
 
 
 def _escaped(block: str) -> int:
-    """The bytes of escapes that are no text in UTF-8, and of the signs between them."""
+    """Return the bytes of escapes that are not UTF-8 text, and of the signs between them."""
     if len(block) < _MIN_CHARS_OF_ARRAY:
         return 0
     data = bytes(int(hexes or octal or percent, 8 if octal else 16) for hexes, octal, percent in _CODE.findall(block))
@@ -183,7 +184,7 @@ def _escaped(block: str) -> int:
 
 
 def _random(block: str) -> int:
-    """The bytes of signs that follow each other by chance, as in base85 and passwords."""
+    """Return the bytes of random signs, as in base85 and passwords."""
     signs = "".join(block.split()).encode()
     if len(signs) < _MIN_RUN or len(set(signs)) < _MIN_SIGNS:
         return 0
@@ -197,7 +198,7 @@ def _random(block: str) -> int:
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether bytes are UTF-8. The first and the last character may be cut."""
+    """Return whether bytes are UTF-8. The first and the last character may be truncated."""
     return len(data) - len(data.decode(errors="ignore").encode()) <= 2 * _MAX_CUT
 
 
@@ -215,7 +216,7 @@ _OF_GIT = _Form("base85", _PATCH, re.compile(_OF_PATCH), lambda block: len(block
 _OF_ADOBE = _Form("base85", _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5)
 _OF_CHIPS = _Form("hex dump", _RECORDS, re.compile(_OF_RECORDS), lambda block: sum(map(str.isalnum, block)) // 2)
 _OF_CHANCE = _Form("random characters", _RUN, _RUN, _random)
-#: Arrays, with what some part of each has.
+#: Arrays, with a pattern that some part of each matches.
 _ARRAYS = {
     re.compile("0[xX]"): _Form("bytes", _ARRAY, _ARRAY, _array),
     _SOME_DECIMALS: _Form("bytes", _DECIMALS, _DECIMALS, _decimals),
@@ -225,26 +226,26 @@ _ARRAYS = {
 
 
 def dumps(text: str, raw: bytes) -> Sequence[Edit]:
-    """The blocks of a text in order, with their placeholders. `raw` has a byte for each character, that of Latin-1."""
+    """Return the blocks of a text in order, with their placeholders. `raw` has one Latin-1 byte per character."""
     lines = f"\n{text}"
     found = sorted(edit for form in _usable(lines, raw) for edit in _of_form(lines, form))
     return [edit for number, edit in enumerate(found) if not number or edit.start >= found[number - 1].end]
 
 
 def may_have(text: str, raw: bytes) -> bool:
-    """Whether a text, or a part of it, may have a block."""
+    """Return whether a text, or a part of it, may have a block."""
     lines = f"\n{text}"
     return any(form.least.search(lines) for form in _usable(lines, raw))
 
 
 def placeholder(kind: str, size: int, media: str = "") -> str:
-    """What stands for bytes when a text is read."""
+    """Return the text that replaces bytes in a readable text."""
     shown = f"{size} bytes" if size < _KILO else f"{size / _KILO:.0f} kB" if size < _MEGA else f"{size / _MEGA:.1f} MB"
     return f"[{kind}, {shown}, {media}]" if media else f"[{kind}, {shown}]"
 
 
 def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
-    """The forms that a text may have, as far as fast searches tell."""
+    """Return the forms that a text may have, according to fast searches."""
     if len(raw) < MIN_CHARS:
         return ()
     found = [_HEX_DUMP] if _DUMPED_LINE in b"\n" + raw.translate(_SHAPES, b" \t") else []
@@ -258,20 +259,20 @@ def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
 
 
 def _may_have_run(lines: str) -> bool:
-    """Whether a text has a part without blanks, of which at least one is within each long run."""
+    """Return whether a sampled place of a text has no blanks. Each long run contains at least one such place."""
     return any(
         lines.find(" ", place, place + _BLANKLESS) < 0 for place in range(0, len(lines) - _BLANKLESS, _BLANKLESS)
     )
 
 
 def _may_have_array(lines: str, some: re.Pattern[str]) -> bool:
-    """Whether a text has a part of an array at some of the places of which at least one is within each array."""
+    """Return whether a sampled place of a text has part of an array. Each array contains at least one such place."""
     places = range(0, len(lines) - _STEP, _STEP)
     return any(some.search(lines, place, place + _BETWEEN) for place in places)
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:
-    """The blocks of one form, at their places in the text without its first line break."""
+    """Yield the blocks of one form, at their positions in the text without its first line break."""
     for match in form.pattern.finditer(text):
         if size := form.size(match[0]):
             yield Edit(match.start() - (match[0][0] != "\n"), match.end() - 1, placeholder(form.kind, size))

@@ -21,7 +21,7 @@ _GRAMMARS = {"ts": "typescript", "typescript": "typescript", "tsx": "tsx"}
 
 
 def alone(text: str) -> tuple[str | None, str]:
-    """The language of a component's scripts, None without a script, and the file with blanks in place of the rest."""
+    """Return the language of a component's scripts (None without any), and the file with the rest blanked."""
     found = list(_scripts(text))
     if not found:
         return None, text

@@ -65,7 +65,7 @@ def _data(part: Message) -> bytes:
 
 
 def _name(part: Message, number: int) -> str:
-    """The file name that a part states, as one name without directories; for an attached message, its subject."""
+    """Return the file name that a part states, without directories; for an attached message, its subject."""
     name = _decoded(part.get_filename())
     if not name and part.get_content_type() == "message/rfc822":
         inner = part.get_payload()

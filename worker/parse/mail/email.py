@@ -92,7 +92,7 @@ def _message(data: bytes) -> Message:
 
 
 def _narrow(data: bytes) -> bytes:
-    """A message that was saved in UTF-16, in UTF-8. Its header then names an encoding that its text no longer has."""
+    """Return a message saved in UTF-16 as UTF-8. Its header may then declare another encoding than its text has."""
     if data[:2] not in _WIDE_MARKS and b"\0" not in data[:_HEAD_BYTES]:
         return data
     try:

@@ -46,7 +46,7 @@ NOTHING = "Tesseract finds no text in the image; if it shows text, save it large
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The text in a picture, page by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
+    """Return the text of a picture by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
     text, pages = text_and_pages(data, cpu_seconds() + limits.seconds, limits)
     return Document(text, "image", pages=pages if len(pages) > 1 else ())
 

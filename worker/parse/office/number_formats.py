@@ -31,7 +31,7 @@ _PART = re.compile(
 )
 _CURRENCY = re.compile(r"\$(?P<sign>[^-]*)(?:-(?:(?P<locale>[0-9A-Fa-f]{1,8})|(?P<name>[A-Za-z][\w-]{1,20})))?")
 _ELAPSED = re.compile(r"[hH]+|[mM]+|[sS]+")
-#: The part of a locale's number that tells the language.
+#: The part of a locale's number that identifies the language.
 _LANGUAGE = 0x3FF
 #: Languages by the part of a locale's number, with the names of months and days, and shorter ones that are not just the
 #: first letters.
@@ -79,7 +79,7 @@ _SHORT_DAYS = {"de": 2, "nl": 2}
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)?(?:\.\d*)?")
 #: A zero in front of an hour, a day or a month, which a format may leave out.
 _ZERO = re.compile(r"\b0(?=\d)")
-#: What Excel shows for the formats that follow the system's language, in English.
+#: Excel's English output for the formats that follow the system's language.
 _OF_SYSTEM = {"mm-dd-yy": "m/d/yyyy", "m/d/yy h:mm": "m/d/yyyy h:mm"}
 _NOON = 12
 #: Numbers to which a section applies.

@@ -92,7 +92,7 @@ _MAX_POINTS = 100
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown, with slides as pages. Raises `FileError` as `zip_container.open_container` does."""
+    """Return the document as Markdown, with slides as pages. Raises `FileError` as `zip_container.open_container`."""
     with open_container(data, limits) as archive:
         names = set(archive.namelist())
         if "META-INF/manifest.xml" in names:

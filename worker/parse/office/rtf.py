@@ -69,7 +69,7 @@ _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a rich text; `FileError` (`parse_failed`) if it is not one. Offsets count in the plain text."""
+    """Return the document of a rich text, with offsets in its plain text. Raises `FileError` (`parse_failed`)."""
     from striprtf.striprtf import charset_map, rtf_to_text, specialchars
 
     charset_map.update(_ENCODING_OF_CHARSET)

@@ -20,7 +20,7 @@ _CODECS = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac-roman"}
 
 
 def core(data: bytes) -> DocumentProperties:
-    """The core properties of an Office Open XML container. Libraries would invent some of those that are missing."""
+    """Return the core properties of an Office Open XML container. Libraries would invent missing ones."""
     with ZipFile(BytesIO(data)) as archive:
         return core_of(archive)
 

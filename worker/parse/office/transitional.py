@@ -13,7 +13,7 @@ from worker.parse.office.zip_container import open_container
 
 _TYPES = "[Content_Types].xml"
 _RELATIONS = "_rels/.rels"
-#: Content types of the main part in variants, and the plain type by the word that tells the program.
+#: Content types of the main part in variants, and the plain type by the word that names the program.
 _VARIANT = re.compile(
     rb"application/vnd\.(?:ms-(word|powerpoint|excel)\.\w+\.macroEnabled\w*"
     rb"|openxmlformats-officedocument\.(\w+)\.(?:template|slideshow))\.main\+xml",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Any
 
-#: Left, bottom, right and top of what a page shows, in points.
+#: Left, bottom, right and top of a page's visible area, in points.
 Box = tuple[float, float, float, float]
 
 

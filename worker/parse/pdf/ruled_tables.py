@@ -99,7 +99,7 @@ class _Ends:
         return sorted(starting) if starting == ending else []
 
     def _between(self, grid: Grid, beside: slice) -> list[int]:
-        """The ends of lines within the grid, from those beside it, or from those above and below if they are fewer."""
+        """Return the line ends within the grid, from those beside it, or from those above and below if fewer."""
         left, right, bottom, top = grid.xs[0], grid.xs[-1], grid.ys[0], grid.ys[-1]
         if not self._is_sorted:
             self._rightwards.sort()

@@ -71,7 +71,7 @@ def _check_length(data: bytes, limits: Limits) -> None:
 
 
 def _cleaned(document: Document) -> Document:
-    """The document without characters that Postgres rejects. Each is replaced by one other, so that positions stay."""
+    """Return the document with each character that Postgres rejects replaced by another, so that positions stay."""
     return replace(
         document,
         text=_clean(document.text),

@@ -13,7 +13,7 @@ from worker.sandbox.protocol import Head
 
 
 def sample(ask: Head, data: bytes, limits: Limits) -> tuple[Head, bytes]:
-    """The beginning of a text that would be indexed, and the number of its characters. Raises `FileError` otherwise.
+    """Return the beginning of a text that would be indexed, and its number of characters. Raises `FileError` otherwise.
 
     With `documents`, other formats than text are parsed.
     """

@@ -151,7 +151,7 @@ def _is_shown_value(cell: str) -> bool:
 
 
 def joined(blocks: Iterable[str], limits: Limits) -> str:
-    """The non-empty blocks as one document, with list items kept together. Raises `too_large` beyond the limit."""
+    """Return the non-empty blocks as one document, with list items together. Raises `too_large` beyond the limit."""
     parts: list[str] = []
     size = 0
     previous, was_item = "", False

@@ -8,7 +8,7 @@ import re
 #: No document shows these control characters.
 BEGIN, READING, READ, END = "\x0e", "\x0f", "\x10", "\x11"
 
-#: White space of the markup, which nobody sees.
+#: Invisible white space of the markup.
 _UNSEEN = re.compile(f"(?<={BEGIN})\\s+|\\s+(?=[{READING}{END}])|(?<=[{READ}])\\s+(?=[\u2e80-\ud7ff\uf900-\ufaff])")
 _READING = re.compile(f"{READING}([^{READING}{READ}]*){READ}")
 _MARKS = re.compile(f"[{BEGIN}-{END}]")

@@ -30,7 +30,7 @@ _MARKUP = ("application/xhtml+xml", "text/html")
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, else as `open_container`."""
+    """Return the chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, or as `open_container`."""
     with open_container(data, limits) as archive:
         container = fromstring(member(archive, "META-INF/container.xml"))
         rootfile = container.find(f".//{_CONTAINER}rootfile")

@@ -18,7 +18,7 @@ from worker.parse.xml import xml
 _HEADINGS = 3
 #: Maximum levels of entries that are walked.
 _MAX_DEPTH = 200
-#: Attributes with text, and with addresses of what an entry stands for.
+#: Attributes with text, and with the addresses of an entry's target.
 _NOTES = ("_note", "description")
 _ADDRESSES = ("htmlUrl", "xmlUrl", "url")
 

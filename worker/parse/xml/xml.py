@@ -26,7 +26,7 @@ _TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*([^<>]{1,500}?)\s*</(?:\w+
 #: Data of a picture as letters, with the element that holds it.
 _PICTURE = re.compile(r"<(?:\w+:)?binary(?:-data)?\b[^<>]*>[^<>]*")
 
-#: A reference to a character outside ASCII. Others may stand for markup or white space.
+#: A reference to a character outside ASCII. Others may be markup or white space.
 _REFERENCE = re.compile(r"&#(?:x0*([0-9A-Fa-f]{2,6})|0*([0-9]{3,7}));")
 _FIRST_FOREIGN, _LAST = 0xA0, 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -75,7 +75,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def read_damaged(data: bytes, limits: Limits, problem: object) -> Document:
-    """A document in XML whose elements cannot be told, as other XML is, without pictures. A note names the problem."""
+    """Read XML with unreadable elements as other XML, without pictures. A note names the problem."""
     document = read(data, limits)
     note = f"Not well-formed XML ({problem}). It is read as plain text; repair it to find it by headings."
     return replace(document, text=_PICTURE.sub("", document.text), note=note)

@@ -36,7 +36,7 @@ MAX_PROJECTS = 100
 #: nodes.
 MAX_LISTS_READ = 5_001
 
-#: Stands for the access list of a node that has none.
+#: Represents the access list of a node that has none.
 NO_LIST = 0
 
 #: Bytes of a value above which its connection is not reused.
