@@ -148,7 +148,7 @@ def query_words(query: str, written: Collection[str]) -> list[str]:
     for spelling in joined(normal, dropped if len(kept) < len(found) else ()):
         tokens.update(dict.fromkeys(_asked(spelling, written)))
     tokens.pop("", None)
-    return list(tokens)
+    return [token for token in tokens if token not in stop_words()["ja"]] or list(tokens)
 
 
 def _asked(word: str, written: Collection[str]) -> Iterable[str]:

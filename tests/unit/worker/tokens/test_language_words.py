@@ -79,6 +79,8 @@ def test_a_text_finds_itself_in_each_language_of_the_index(text: str, language: 
         ("что такое насос", {"ru"}, "так насос такоенасос"),
         ("was ist 東京", {"de"}, "東京"),
         ("水", set(), "水"),
+        ("有給は何日ありますか", {"ja"}, "有給 給は は何 何日 日あ"),
+        ("ありますか", {"ja"}, "あり りま ます すか"),
         ("C++", {"en"}, "c++"),
         ("mice", {"en"}, "mice mous"),
         ("mice", {"de"}, "mic"),
