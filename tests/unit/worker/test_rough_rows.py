@@ -80,17 +80,19 @@ def test_most_rows_are_ruled_out() -> None:
     assert np.count_nonzero(possible[: 17 * BLOCK_ROWS]) < 300
 
 
-def test_a_row_whose_likeness_is_lost_is_not_ruled_out() -> None:
-    """Each of its small numbers is rounded to 0, and their sum makes it the nearest."""
+@pytest.mark.parametrize(("of_nearest", "of_others"), [((0.49, 0.49), (2, 0)), ((28, 0), (0.51, 0.51))])
+def test_a_row_is_not_ruled_out_by_what_is_lost(
+    of_nearest: tuple[float, float], of_others: tuple[float, float]
+) -> None:
+    """All small numbers of the nearest are rounded to 0, or those of the others are rounded up."""
     step = 1 / rough_rows.ROW_LEVELS
-    vectors = np.zeros((ROWS, DIMENSIONS), np.float32)
-    vectors[:, 0], vectors[:, 1] = 1, 2 * step
-    vectors[77, 1:] = 0.49 * step
+    vectors = np.empty((ROWS, DIMENSIONS), np.float32)
+    for at, (second, further) in ((slice(None), of_others), (77, of_nearest)):
+        vectors[at, 0], vectors[at, 1], vectors[at, 2:] = 1, second * step, further * step
     query = np.ones(DIMENSIONS, np.float32)
     query[0] = 0
-    plain = rows(
-        [str(at) for at in range(ROWS)], np.arange(ROWS, dtype=np.uint64), vectors, embedded=np.ones(ROWS, np.bool_)
-    )
+    ids = [str(at) for at in range(ROWS)]
+    plain = rows(ids, np.arange(ROWS, dtype=np.uint64), vectors, embedded=np.ones(ROWS, np.bool_))
     _, quick = GrowingNamespaceRows(0, plain, 1 << 30).latest
     assert quick.nearest(query, 1).ids == plain.nearest(query, 1).ids == ["77"]
 
