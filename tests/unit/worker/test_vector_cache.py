@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from uuid import UUID, uuid4
 
@@ -311,6 +312,16 @@ def test_rows_of_a_filter_are_those_at_hand() -> None:
         assert asked == reads
 
 
+class _Counted(list[str]):
+    """Values that count how often they are read."""
+
+    readers = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.readers += 1
+        return super().__iter__()
+
+
 @pytest.mark.parametrize(("values", "times"), [(31, 2), (32, 1), (100_000, 1), (100_001, 2)])
 def test_a_long_condition_is_written_once_for_all_legs(
     monkeypatch: pytest.MonkeyPatch, values: int, times: int
@@ -327,5 +338,11 @@ def test_a_long_condition_is_written_once_for_all_legs(
     texts = {filter_sql.where([Condition("file_node_id", "in", [*names])]) for _ in range(2)}
     assert texts == {f"({filter_sql.is_in('file_node_id', names)})"}
     assert written == times * values
+    # legs that share a condition do not even read its values again
+    counted = _Counted(names)
+    same = Condition("file_node_id", "in", counted)
+    assert {filter_sql.where([same]) for _ in range(6)} == texts
+    assert counted.readers == (1 if times == 1 else 6)
+    assert filter_sql.where([Condition("symbol", "in", counted)]) not in texts
     other = [Condition("file_node_id", "in", [*names[1:], "other"])]
     assert filter_sql.where(other) not in texts

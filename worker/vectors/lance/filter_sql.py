@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from threading import Lock
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from worker.vectors import Condition, cut_filterable
 from worker.vectors.rows import clean
@@ -15,6 +18,11 @@ MAX_KEPT = 8
 #: Range of the number of values and ids of a cached condition: writing a shorter one is fast, and a longer one takes
 #: over 4 MB.
 KEPT_VALUES = range(32, 100_001)
+
+#: Held by whoever reads or changes `_recent`.
+_recent_lock = Lock()
+#: Conditions by identity, with their text: to compare thousands of values takes a millisecond for each leg.
+_recent: LRUCache[int, tuple[Condition, str]] = LRUCache(MAX_KEPT)
 
 
 def where(conditions: Sequence[Condition]) -> str:
@@ -31,7 +39,20 @@ def _sql(condition: Condition) -> str:
     # 1 and True are equal, but have different spellings in SQL
     are_texts = all(isinstance(value, str) for value in condition.values[:1])
     is_kept = are_texts and len(condition.values) + len(condition.ids) in KEPT_VALUES
-    write = _kept if is_kept else _written
+    return _recent_text(condition) if is_kept else _text(condition, _written)
+
+
+def _recent_text(condition: Condition) -> str:
+    with _recent_lock:
+        known, text = _recent.get(id(condition), (None, ""))
+    if known is not condition:
+        text = _text(condition, _kept)
+        with _recent_lock:
+            _recent[id(condition)] = condition, text
+    return text
+
+
+def _text(condition: Condition, write: Callable[..., str]) -> str:
     return write(condition.attribute, condition.op, tuple(condition.values), tuple(condition.ids))
 
 

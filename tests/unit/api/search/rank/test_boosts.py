@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from api.search.rank import boosts
 from api.search.rank.boosts import (
     HOMONYM,
     MAX_RUNS,
@@ -208,3 +210,16 @@ def test_a_query_of_several_names_is_about_all_of_them() -> None:
 def test_the_highest_score_has_each_feature_that_raises_it() -> None:
     # what a file adds to its chunks is scaled apart
     assert max_score({"path": 0.25, "symbol": 0.5, "test": -0.5, "coherence": 4.0}) == 1.75
+
+
+@pytest.mark.parametrize("folder", ["", "/", "a/", "a.b//c/", "./x/../", "/deep/er/and/deeper/"])
+@pytest.mark.parametrize(
+    "name",
+    ["readme", "a.py", "SqlMapper.Settings.cs", ".gitignore", ".a.b", "..", "...", "a.", "..a", "a..b", "x y.z"],
+)
+def test_words_of_a_path_are_those_of_its_folders_and_its_stem(folder: str, name: str) -> None:
+    path = PurePosixPath(folder + name)
+    assert boosts._path_terms(folder + name) == boosts.terms(" ".join((*path.parts[-3:-1], path.stem)))
+    stem = PurePosixPath(path.name.lstrip(".")).stem
+    expected = frozenset().union(*(boosts._symbol_parts(part) for part in stem.split(".") if part))
+    assert boosts._stem_terms(folder + name) == expected
