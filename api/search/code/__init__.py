@@ -1,1 +1,1 @@
-"""What code says beyond its stored names: reads of them, what a call means, and what a change touches."""
+"""Facts about code beyond its stored names: reads of names, meanings of calls, and places that a change affects."""

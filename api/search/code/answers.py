@@ -62,7 +62,7 @@ class Answers:
         self.is_cut = False
 
     def of(self, key: Hashable, find: Callable[[], Meaning], others: Callable[[], tuple[Defined, ...]]) -> Meaning:
-        """What `find` answers; within itself nothing, and beyond a limit any of the `others`."""
+        """Return the answer of `find`: nothing if it asks for its own key, and any of the `others` beyond a limit."""
         steps = len(self._open)
         kept, below = self._kept.get(key, (None, 0))
         # one that a limit would cut from here is asked again: what was asked before must change nothing

@@ -1,4 +1,4 @@
-"""What a bare name may be: a member of the class around it, in Ruby and C++, or a variable of a function."""
+"""Meanings of a bare name: a member of the class around it, in Ruby and C++, or a variable of a function."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def holders_of(code: CodeOfFile, within: Defined | None, name: str) -> Sequence[
 
 
 def reached(code: CodeOfFile, within: Defined | None, holder: Defined, found: Meaning) -> Meaning:
-    """What of the members of a class a bare name reaches: in Ruby, a method of the class only others of the class."""
+    """The members of a class that a bare name reaches: in Ruby, a method of the class only others of the class."""
     if code.file.language != "ruby" or within is None:
         return found
     lines = code.between(holder.start_line, holder.end_line)

@@ -44,7 +44,7 @@ class Edge:
 
 @dataclass(slots=True)
 class FoundCalls:
-    """What was found, nearest first. `is_cut`: there is more."""
+    """The edges found so far, nearest first. `is_cut`: there is more."""
 
     items: list[Call]
     is_cut: bool
@@ -96,7 +96,7 @@ def _made_by(meanings: Meanings, nodes: Sequence[Defined]) -> Iterator[Defined]:
 
 
 def _run(meanings: Meanings, node: Defined) -> Iterable[Defined]:
-    """What runs if a definition is called: of a class, how it is made."""
+    """The code that runs if a definition is called: for a class, its constructor."""
     code = meanings.file(node.file_id) if node.kind in CLASSES else None
     if code is None:
         return [node]
@@ -121,7 +121,7 @@ def _edges(meanings: Meanings, used: Sequence[CalledName]) -> Iterator[Edge]:
 
 @dataclass(slots=True)
 class _Step:
-    """What one edge adds to an answer: an item, what identifies and orders it, and the definition to follow from it."""
+    """The item that one edge adds to an answer, its identity and order, and the definition to follow from it."""
 
     key: Hashable
     item: Call

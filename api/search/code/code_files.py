@@ -96,7 +96,7 @@ class CodeFiles:
         return self._named[name]
 
     def go_module(self) -> str | None:
-        """What `go.mod` calls the module of the folder; None if there is none."""
+        """The module name of the folder in `go.mod`; None if there is none."""
         self._look_up(["go.mod"])
         file_id = self._paths["go.mod"]
         code = self.file(file_id) if file_id else None

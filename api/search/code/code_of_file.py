@@ -47,7 +47,7 @@ class Meaning:
 
 
 def one_of(meanings: Sequence[Meaning]) -> Meaning:
-    """What one branch or another means; of none, nothing in the folder."""
+    """Combine the meanings of all branches. Without any, the name means nothing in the folder."""
     if not meanings:
         return Meaning((), "resolved")
     if all(each == meanings[0] for each in meanings):
@@ -123,7 +123,7 @@ class CodeOfFile:
         return self.code[self.offset(first) : max(0, self.offset(last + 1) - 1)]
 
     def inner_import(self, name: str, functions: Iterable[Defined]) -> Imported | None:
-        """What an import within one of these functions brings by a name."""
+        """The meaning of a name that an import within one of these functions brings."""
         for each in functions:
             first, last = (self.offset(line) for line in (each.start_line, each.end_line + 1))
             for place, alias, imported in self.imports.inner:
@@ -132,12 +132,12 @@ class CodeOfFile:
         return None
 
     def offset(self, line: int) -> int:
-        """Where a line begins in the code that was read."""
+        """The offset of a line's start in the code that was read."""
         number = min(max(0, line - self.first_line), len(self.breaks) - 1)
         return self.breaks[number] + 1
 
     def receivers(self, line: int, name: str) -> list[str | None]:
-        """What stands before the calls of a name in a line: "" nothing, None something unreadable."""
+        """The receivers of the calls of a name in a line: "" for none, None for an unreadable one."""
         number = line - self.first_line
         if not 0 <= number < len(self.breaks) - 1:
             return []

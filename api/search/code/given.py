@@ -1,4 +1,4 @@
-"""Which class the code gives a variable, by its declaration or what is assigned to it, in each language."""
+"""The class of a variable, by its declaration or by what is assigned to it, in each language."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _other_types(before: str, language: str | None) -> Iterator[str]:
 
 
 def _choices(lines: str, before: str, variable: str, end: int, language: str | None) -> Iterator[str]:
-    """What an annotation or an assignment gives a variable at one place."""
+    """The class names that an annotation or an assignment gives a variable at one place."""
     found = _GIVEN.match(lines, end)
     if found and found[1]:
         names, place = [found[1]], found.end(1)

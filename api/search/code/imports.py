@@ -1,4 +1,4 @@
-"""What the imports of a file of code bring into it, by the names that they have there."""
+"""The names that the imports of a file of code bring into it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Imported:
 
 @dataclass(slots=True)
 class Imports:
-    """What a file imports, by its name there, and the modules of which it imports everything."""
+    """Imports of a file by their names there, and the modules of which it imports everything."""
 
     named: dict[str, Imported] = field(default_factory=dict)
     everything: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Imports:
         yield from ((alias, imported) for _, alias, imported in self.inner)
 
     def choices(self, alias: str) -> list[Imported]:
-        """What a name may be by the imports outside of functions."""
+        """The possible meanings of a name by the imports outside of functions."""
         return [self.named[alias], *self.others.get(alias, ())] if alias in self.named else []
 
     def add(self, alias: str, imported: Imported) -> None:

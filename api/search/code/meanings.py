@@ -37,7 +37,7 @@ class Meanings(CodeFiles):
     """Finds meanings in the code of one index."""
 
     def of_call(self, file_id: UUID, line: int, name: str, within: Defined | None) -> list[Meaning]:
-        """What each call of a name in a line means, which stand in the definition `within`."""
+        """The meaning of each call of a name in a line of the definition `within`."""
         code = self.file(file_id)
         if code is None:
             return [self._unseen(name, self.outline(file_id))]
@@ -48,7 +48,7 @@ class Meanings(CodeFiles):
         return [each for each in found if each.targets] or found[:1]
 
     def _unseen(self, name: str, outline: Sequence[Defined]) -> Meaning:
-        """What a call means whose line cannot be read: a function of its own file, else any definition of the name."""
+        """The meaning of a call in an unreadable line: a function of its own file, else any definition of the name."""
         own = tuple(each for each in outline if each.name == name and each.kind != "method")
         return Meaning(own, "likely") if own else Meaning(self.named(name), "by_name")
 
@@ -126,7 +126,7 @@ class Meanings(CodeFiles):
         return Meaning(self.named(name), "by_name") if self.named(name) else found
 
     def _exported(self, code: CodeOfFile, name: str, *, own: bool = True) -> Meaning:
-        """What others get from a file by a name; not `own`: what the file itself gets from others."""
+        """The meaning of a name for importers of the file; not `own`: only through the file's own imports."""
         key = (code.file.id, name, own)
         return self.exports.of(key, lambda: self._given_by(code, name, own=own), lambda: self.named(name))
 
@@ -135,7 +135,7 @@ class Meanings(CodeFiles):
         return one_of([self._given_as(code, name, local, own=own) for local in known])
 
     def _given_as(self, code: CodeOfFile, name: str, local: str, *, own: bool) -> Meaning:
-        """What others get by a name that is `local` in the file."""
+        """The meaning of a name for importers, if it is `local` in the file."""
         defined = [each for each in code.outline if each.name == local and not each.scope] if own else []
         found = tuple(each for each in defined if script_members.is_given(code, each))
         choices = [Meaning(found, "resolved")] if found else []
@@ -158,7 +158,7 @@ class Meanings(CodeFiles):
         )
 
     def imported(self, code: CodeOfFile, imported: Imported) -> Meaning:
-        """What an import of a file means."""
+        """The meaning of an import of a file."""
         module = self.module(code, imported.module)
         is_script = script_members.is_script(code)
         name = imported.name or (DEFAULT if is_script else None)
@@ -173,7 +173,7 @@ class Meanings(CodeFiles):
         return self._exported(module, name)
 
     def _elsewhere(self, code: CodeOfFile, module: str, name: str) -> Meaning:
-        """What an import means that names no path of the folder: a package whose place is not known, or nothing."""
+        """The meaning of an import that names no path of the folder: a package at an unknown place, or nothing."""
         found = []
         for each in self.named(name):
             path, language = self.path(each.file_id) or "", code.file.language
@@ -220,7 +220,7 @@ class Meanings(CodeFiles):
         return Meaning(self.named(name), "by_name") if is_object and not found.targets else found
 
     def _held(self, owner: Defined, name: str) -> tuple[Defined, ...]:
-        """What a class or an object of a script has by a name."""
+        """The members of a class or an object of a script by a name."""
         if owner.kind not in CLASSES:
             return script_members.held(self, owner, name)
         found = self._of_class(owner, name)
@@ -357,7 +357,7 @@ class Meanings(CodeFiles):
         return self._one_class(code, found) or (self._returned(found) if calls else None)
 
     def _member_of(self, code: CodeOfFile, module: str, last: str, around: Defined | None) -> tuple[Defined, ...]:
-        """What a package, a module or a class has by a name."""
+        """The member of a package, a module or a class by a name."""
         imported = code.imports.named.get(module)
         if imported is not None and imported.name is None:
             return in_module(self, code, Imported(imported.module, last)).targets

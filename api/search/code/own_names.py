@@ -61,7 +61,7 @@ def is_bound(lines: str, name: str) -> bool:
 
 
 def _uses(lines: str, name: str) -> Iterator[tuple[str, int]]:
-    """What stands before each use of a name that may give it a value, and where the use ends."""
+    """The text before each use of a name that may give it a value, and the end of the use."""
     for place in mentions(lines, name):
         end = place + len(name)
         before = lines[max(0, place - _AROUND) : place]
@@ -129,7 +129,7 @@ def _is_before_arrow(lines: str, end: int, depth: int) -> bool:
 
 
 def _opened(text: str) -> list[int]:
-    """Where brackets stand that a text does not close."""
+    """The places of brackets that a text does not close."""
     places: list[int] = []
     for found in _BRACKET.finditer(text):
         if found[0] in "([{":
@@ -155,6 +155,6 @@ def _is_global(lines: str, name: str) -> bool:
 
 
 def holder_of(signature: str, name: str) -> str | None:
-    """What a function of a script is assigned to: `app` of `app.use = function`; None if it stands by itself."""
+    """The target that a function of a script is assigned to: `app` of `app.use = function`; None if it stands alone."""
     found = _HOLDER.match(signature)
     return found[1] if found and f".{name}" in signature else None

@@ -100,7 +100,7 @@ def _read_rust(code: str, imports: Imports) -> None:
 
 
 def _rust_trees(code: str) -> Iterator[str]:
-    """What stands between each `use` and its semicolon."""
+    """The texts between each `use` and its semicolon."""
     end = 0
     for found in _RUST.finditer(code):
         begin = found.end()
@@ -140,7 +140,7 @@ def qualified_by(module: str, language: str) -> str:
 
 
 def home_of(path: str, package: str | None, defined: Defined, language: str) -> str:
-    """Where a definition is, as a path with slashes: its package or folder, and the definitions around it."""
+    """The home of a definition, as a path with slashes: its package or folder, and the definitions around it."""
     if language == "csharp":
         home = "" if defined.scope.startswith(package or "/") else (package or "").replace(".", "/")
         return "/".join(filter(None, (home, defined.scope.replace(".", "/"))))

@@ -70,7 +70,7 @@ def find_reads(pool: Pool, index_id: UUID, name: str, only: Only = None) -> Foun
 
 
 def not_followed(pool: Pool, index_id: UUID, name: str, only: Only = None) -> list[Note]:
-    """What callers and callees of a name lack: files that contain it in languages whose calls nobody knows."""
+    """Gaps of callers and callees of a name: files that contain it in languages whose calls are not recorded."""
     if not _IDENTIFIER.fullmatch(name):
         return []
     files = code_texts.containing(pool, index_id, name, MAX_FILES + 1, without=GRAMMARS, only=only)
@@ -84,7 +84,7 @@ def _note(code: Literal["reads_left_out", "reads_cut", "no_uses"], detail: str) 
 
 
 def _without_uses(files: Iterable[CodeFile]) -> Iterator[Note]:
-    """What the answer says of languages whose uses nobody knows."""
+    """The note on languages whose uses are not recorded."""
     languages = Counter(str(file.language) for file in files if file.language not in GRAMMARS)
     if languages:
         named = ", ".join(f"{language} ({number})" for language, number in sorted(languages.items()))
@@ -130,7 +130,7 @@ def _lines(code: str, name: str, first: int, used: set[int], defined: Sequence[i
 
 
 def mentions(code: str, name: str) -> Iterator[int]:
-    """Where a name stands in a text as a whole word."""
+    """The places of a name in a text as a whole word."""
     start = code.find(name)
     while start >= 0:
         end = start + len(name)

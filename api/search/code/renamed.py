@@ -17,7 +17,7 @@ _MAX_STEPS = 6
 
 
 class ImportReader(Protocol):
-    """What is asked about the files of an index."""
+    """Lookups in the files of an index."""
 
     def file(self, file_id: UUID) -> CodeOfFile | None:
         """A file."""
@@ -28,7 +28,7 @@ class ImportReader(Protocol):
         ...
 
     def imported(self, code: CodeOfFile, imported: Imported) -> Meaning:
-        """What an import of a file means."""
+        """The meaning of an import of a file."""
         ...
 
 
@@ -79,7 +79,7 @@ def _exported_names(reader: ImportReader, nodes: Sequence[Defined]) -> set[str]:
 
 
 def _modules_of_default(reader: ImportReader, node: Defined) -> list[str]:
-    """What imports call the module whose default export a definition is."""
+    """The names that imports use for the module whose default export a definition is."""
     code = reader.file(node.file_id)
     if code is None or code.file.language not in SCRIPTS or node.scope:
         return []

@@ -1,4 +1,4 @@
-"""What objects and functions of JavaScript and TypeScript have that is assigned to them, or that scripts share."""
+"""Members that JavaScript and TypeScript assign to objects and functions, and names that scripts share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.state.search.code_texts import Defined
 
 
 class ScriptReader(Protocol):
-    """What is asked about other files."""
+    """Lookups in other files."""
 
     def named(self, name: str) -> tuple[Defined, ...]:
         """The definitions of a name."""
@@ -36,7 +36,7 @@ def is_given(code: CodeOfFile, defined: Defined) -> bool:
 
 
 def held(reader: ScriptReader, owner: Defined, name: str) -> tuple[Defined, ...]:
-    """What an object or a function has by a name: in itself, or assigned to it or to its prototype."""
+    """The members of an object or a function by a name: its own, or assigned to it or to its prototype."""
     code = reader.file(owner.file_id)
     if code is None or code.file.language not in SCRIPTS:
         return ()
@@ -44,7 +44,7 @@ def held(reader: ScriptReader, owner: Defined, name: str) -> tuple[Defined, ...]
 
 
 def of_this(code: CodeOfFile, around: Sequence[Defined], name: str) -> tuple[Defined, ...]:
-    """What `this` has by a name in a function that is assigned to an object or a prototype."""
+    """The members of `this` by a name in a function that is assigned to an object or a prototype."""
     outer = [each for each in around if not each.scope]
     holder = holder_of(outer[-1].signature, outer[-1].name) if outer and is_script(code) else None
     return _held(code, holder.removesuffix(".prototype"), name, None) if holder else ()
@@ -57,7 +57,7 @@ def _held(code: CodeOfFile, owner: str, name: str, path: str | None) -> tuple[De
 
 
 def shared(reader: ScriptReader, name: str) -> Meaning:
-    """What a name means in a file that is no module: such files share the names of their top level."""
+    """The meaning of a name in a file that is no module: such files share the names of their top level."""
     found = tuple(
         each
         for each in reader.named(name)

@@ -1,4 +1,4 @@
-"""What files of JavaScript and TypeScript import from each other and export, as modules of either kind."""
+"""Imports and exports of JavaScript and TypeScript files, as modules of either kind."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _add(imports: Imports, named: dict[str, Imported]) -> None:
 
 
 def _required(text: str, code: str, start: int) -> Imported | None:
-    """What `require(` brings; None if something else is made of it."""
+    """The module that `require(` brings; None if something else is made of it."""
     module = _MODULE.match(text, start)
     taken = _TAKEN.match(code, module.end()) if module else None
     return Imported(module[1], taken[1]) if module and taken and not taken[2] else None
@@ -168,7 +168,7 @@ def script_paths(module: str, path: str) -> list[str]:
 
 
 def specifiers(path: str) -> list[str]:
-    """What imports may call the module of a file, from anywhere around it."""
+    """The names that imports may use for the module of a file, from anywhere around it."""
     stem, extension = posixpath.splitext(path)
     stem = stem.removesuffix(".d")
     forms = [stem, path, *([stem + ".js"] if extension not in {".js", ""} else [])]

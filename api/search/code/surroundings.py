@@ -1,4 +1,4 @@
-"""What stands around a place in code: the classes and functions that contain it, and what precedes a base."""
+"""The surroundings of a place in code: the classes and functions that contain it, and the text before a base."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITH_MEMBERS = CLASSES - {"module"}
 
 
 def text_before(code: CodeOfFile, owner: Defined, base: str) -> str:
-    """What stands before a base in the head of a class, such as `module.`."""
+    """The text before a base in the head of a class, such as `module.`."""
     head = code.between(owner.start_line, min(owner.end_line, owner.start_line + _MAX_HEAD_LINES))
     places = [place for place in mentions(head, base) if place]
     start = places[-1] if len(places) == 1 else next((p for p in places if MEMBER.search(head[:p][-9:])), None)

@@ -1,4 +1,4 @@
-"""What a name means that a file of Java, C#, Go or Rust does not define itself: by its imports and its package."""
+"""Meanings of names that a file of Java, C#, Go or Rust does not define itself: by its imports and its package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.state.search.code_texts import Defined
 
 
 class CodeReader(Protocol):
-    """What is asked about other files."""
+    """Lookups in other files."""
 
     def named(self, name: str) -> tuple[Defined, ...]:
         """The definitions of a name."""
@@ -28,12 +28,12 @@ class CodeReader(Protocol):
         ...
 
     def go_module(self) -> str | None:
-        """What `go.mod` calls the module of the folder."""
+        """The module name of the folder in `go.mod`."""
         ...
 
 
 def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
-    """What a name means by the imports of a file, and by the package that it is in."""
+    """The meaning of a name by the imports of a file, and by the package that it is in."""
     imported = code.imports.named.get(name)
     if imported is not None and imported.name is not None:
         return in_module(reader, code, imported)
@@ -54,7 +54,7 @@ def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
 
 
 def in_module(reader: CodeReader, code: CodeOfFile, imported: Imported) -> Meaning:
-    """What a name of another module or package means."""
+    """The meaning of a name of another module or package."""
     name = imported.name or ""
     candidates = _candidates(reader, code, name, members=code.file.language == "java")
     found = tuple(each for each in candidates if _is_of(reader, code, each, imported.module))
