@@ -197,7 +197,7 @@ def _brackets(pattern: str, position: int) -> tuple[int, int]:
 
 
 def _item(pattern: str, position: int) -> tuple[int, int]:
-    """One item in brackets: a named class, a range, or a character, possibly escaped by a backslash."""
+    """Return one item in brackets: a named class, a range, or a character, possibly escaped by a backslash."""
     if pattern.startswith("[:", position):
         end = pattern.find("]", position + 2)
         if end > position + 2 and pattern[end - 1] == ":":

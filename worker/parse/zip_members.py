@@ -207,7 +207,7 @@ def read_what_is_left(data: bytes, archive: ZipFile, info: ZipInfo, max_bytes: i
 
 
 def _up_to(pieces: Inflated, max_bytes: int) -> Iterator[bytes]:
-    """Pieces up to the first that exceeds the bytes."""
+    """Yield pieces up to the first one that exceeds the bytes."""
     size = 0
     for piece in pieces:
         yield piece

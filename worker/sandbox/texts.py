@@ -46,11 +46,11 @@ def utf8_texts(
     contents: Iterable[tuple[File, bytes | None]],
     suspect: Callable[[File, bytes], str | None] = unsuspected,
 ) -> Iterator[tuple[File, bytes | None]]:
-    """Each file with its text as UTF-8 without its mark, in order.
+    """Yield each file with its text as UTF-8 without its byte order mark, in order.
 
-    None if it has a NUL, or is neither UTF-8 nor UTF-16 with a mark, or if there is no content. None too if it is
-    nothing but a secret: `suspect` gives the name of a file that may be one. What `contents` raises comes after the
-    texts before it. Raises `SourceBusy`.
+    The text is None if there is no content, if it has a NUL, or if it is neither UTF-8 nor UTF-16 with a mark. It is
+    also None if the file is only a secret: `suspect` returns the name of a file that may be one. An error of `contents`
+    is raised after the texts before it. Raises `SourceBusy`.
     """
     batch = list[tuple[File, bytes | None]]()
     try:

@@ -36,7 +36,7 @@ def reference_columns(breaks: Offsets, table: Offsets, uses: list[tuple[int, str
 
 
 def _innermost(table: Offsets, offsets: Offsets) -> Offsets:
-    """Index of the innermost definition around each byte offset, or -1. `table` has start, end and parent."""
+    """Return the index of the innermost definition at each byte offset, or -1. `table` has start, end and parent."""
     # index -1 selects the sentinel, whose end is after every byte
     starts, _, ends, parents = np.concatenate([table, _SENTINEL]).T
     within: Offsets = starts.searchsorted(offsets, side="right") - 1

@@ -377,7 +377,7 @@ def _nested(definitions: list[_FoundDefinition]) -> list[_FoundDefinition]:
 
 
 def _kind(definition: _FoundDefinition, parent: _FoundDefinition | None) -> str:
-    """The final kind: functions of a class become methods, free methods functions, upper-case variables constants."""
+    """Return the final kind: a class's functions become methods, free methods functions, capital names constants."""
     kind = definition.kind
     if kind == "function":
         return "method" if definition.stated_scope or (parent and parent.kind in _WITH_METHODS) else kind
@@ -387,7 +387,7 @@ def _kind(definition: _FoundDefinition, parent: _FoundDefinition | None) -> str:
 
 
 def _error_bytes(errors: list[Span], definitions: list[_FoundDefinition]) -> int:
-    """Bytes of errors, less the outermost definitions inside them."""
+    """Return the bytes of errors, less the outermost definitions inside them."""
     sound = [(definition.start, definition.end) for definition in definitions if definition.parent < 0]
     starts = [start for start, _ in sound]
     total = 0
@@ -428,7 +428,7 @@ def _signature(text: str, definition: _FoundDefinition) -> str:
 
 
 def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
-    """Start (byte), name and kind of each reference, in order."""
+    """Return start (byte), name and kind of each reference, in order."""
     uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
     for kind in _USE_KINDS:
         skipped = builtin if kind == "type" else _NO_NAMES

@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder(parse_int=len, parse_float=len)
 
 
 def span(text: str, pointer: str) -> tuple[int, int]:
-    """Start and end, in characters, of the value at a pointer in well-formed JSON, with its key if it has one.
+    """Return the span, in characters, of the value at a pointer in well-formed JSON, with its key if it has one.
 
     Among equal keys the last one counts. Raises `NotFound` if there is no such value.
     """

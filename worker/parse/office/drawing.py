@@ -137,7 +137,7 @@ def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
 
 
 def _points(series: Element, *tags: str) -> dict[int, str]:
-    """Texts of a series by point number. Those of several levels are joined, the outermost first."""
+    """Return the texts of a series by point number. Texts of several levels are joined, the outermost first."""
     texts: dict[int, str] = {}
     for point in chain.from_iterable(_named(series, tag) for tag in tags):
         index, value = _number(point.get("idx")), _shown(point.findtext(f"{_CHART}v", "").strip())

@@ -83,7 +83,7 @@ def _parts(part: Any, kind: str) -> Iterator[Any]:
 
 
 def _people(part: Any) -> dict[str, str]:
-    """Names of comment authors, by id."""
+    """Return the names of comment authors, by id."""
     authors = chain(*_parts(part, "/commentAuthors"), *_parts(part, "/authors"))
     return {author.get("id", ""): author.get("name", "") for author in authors}
 

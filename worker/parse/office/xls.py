@@ -112,7 +112,7 @@ def _spans(cells: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _cells(stream: bytes) -> Iterator[tuple[int, int]]:
-    """Places of cells in a stream of Excel 97: records of a kind, a length, and data that begins with the place."""
+    """Yield cell places in a stream of Excel 97: records of a kind, a length, and data that begins with the place."""
     at = 0
     while at + 8 <= len(stream):
         kind, length, row, column = struct.unpack_from("<HHHH", stream, at)
@@ -124,7 +124,7 @@ def _cells(stream: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _binary_cells(part: bytes) -> Iterator[tuple[int, int]]:
-    """Places of cells in a binary sheet. Kinds of records have one or two bytes, their lengths up to four."""
+    """Yield cell places in a binary sheet. Kinds of records have one or two bytes, their lengths up to four."""
     row = 0
     for kind, data in binary_records(part):
         if kind <= _LAST_CELL and len(data) >= 4:  # noqa: PLR2004 - the place

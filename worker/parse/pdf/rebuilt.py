@@ -57,7 +57,7 @@ def _has_pages(head: bytes, heads: dict[int, bytes]) -> bool:
 
 
 def _heads(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and beginning of each object. The last object with a number counts."""
+    """Return number and beginning of each object. The last object with a number counts."""
     number, start = -1, 0
     for count, found in enumerate(_OBJECT.finditer(data)):
         if number >= 0:

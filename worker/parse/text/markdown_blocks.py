@@ -55,7 +55,7 @@ def item(depth: int, text: str, number: str = "") -> str:
 
 
 def code(text: str) -> str:
-    """One or more lines of code; `joined` merges adjacent ones into one block."""
+    """Return one or more lines of code; `joined` merges adjacent ones into one block."""
     text = text.strip("\n")
     return fenced(text) if text.strip() else ""
 
@@ -118,7 +118,7 @@ def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
 
 
 def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | None]]:
-    """Each row with the next two."""
+    """Yield each row with the next two."""
     first, below, second_below = tee(rows, 3)
     return zip_longest(first, islice(below, 1, None), islice(second_below, 2, None))
 
@@ -172,7 +172,7 @@ def joined(blocks: Iterable[str], limits: Limits) -> str:
 
 
 def laid_out(pages: Iterable[str], limits: Limits) -> tuple[str, tuple[int, ...]]:
-    """All pages in one text, separated by blank lines, and the character offsets at which they start."""
+    """Return all pages in one text, separated by blank lines, and the character offsets at which they start."""
     parts: list[str] = []
     starts: list[int] = []
     size = 0

@@ -31,9 +31,9 @@ def dataset(path: Path, version: int, session: Any) -> Any:
 
 
 def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
-    """The rows that have words of a leg, with their `_score`, and some beyond its limit.
+    """Return the rows that have words of a leg, with their `_score`, and some beyond its limit.
 
-    They come with their `id`, or else with Lance's `_rowid`, which is cheaper.
+    They have their `id`, or else Lance's `_rowid`, which is cheaper.
     """
     limit = ties.first_limit(leg.limit)
     while True:
@@ -45,10 +45,10 @@ def found(opened: Any, leg: Leg, *, with_ids: bool) -> Any:
 
 
 def found_among(opened: Any, leg: Leg, share: float, passes: Callable[[Any], Any]) -> Any | None:
-    """Do what `found` does for a filter that this `share` of all rows passes, by a search without the filter.
+    """Return the result of `found` for a filter that this `share` of all rows passes, by a search without the filter.
 
-    A filter that names thousands of files takes Lance longer than the search. `passes` says which `_rowid` pass.
-    Returns None if the filter is needed: fewer of the best rows pass it than of all rows.
+    A filter that names thousands of files takes Lance longer than the search. `passes` returns a mask of the passing
+    `_rowid`s. Returns None if the filter is needed: fewer of the best rows pass it than of all rows.
     """
     if share < MANY_PASS:
         return None
