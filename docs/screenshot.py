@@ -22,6 +22,8 @@ def main(url: str, file: str) -> None:
         page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type] # a plain dictionary
         page.goto(url)
         page.get_by_role("heading", level=2).first.wait_for()
+        # what the first calls lead to, such as the hits of a question
+        page.wait_for_load_state("networkidle")
         page.screenshot(path=file)
         browser.close()
 

@@ -13,10 +13,11 @@ Kind = Literal["embedding", "chat", "rerank"]
 
 
 class ModelCheck(BaseModel):
-    """Whether a model answered one tiny request, at most a minute ago."""
+    """Whether a model answered one tiny request, seconds ago."""
 
     ok: bool = Field(description="Whether it answered.", examples=[True])
     took_ms: fields.TookMs
+    checked_at: datetime = Field(description="When the check ended.", examples=["2026-11-30T12:00:00Z"])
     code: str | None = Field(default=None, description="Stable code of the error; null if it answered.")
     detail: str | None = Field(
         default=None, description="One sentence that names the cause and the remedy; null if it answered."

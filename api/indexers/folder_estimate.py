@@ -304,8 +304,8 @@ def _each(numbers: Range, change: Callable[[float], float]) -> Range:
 
 def _notes(listed: _ListingTally) -> list[str]:
     notes = [
-        "How files are cut is not tried out: the ranges allow for it.",
-        "Texts with cached vectors cost nothing, but are not subtracted here.",
+        "No file was cut into chunks to count them, which the ranges allow for.",
+        "Texts that were embedded before cost nothing, but are counted here.",
     ]
     if listed.uncounted:
         notes.append(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from threading import Lock
 
 import structlog
@@ -21,7 +22,7 @@ from worker.resources import Resources
 #: Seconds that a model has to answer.
 CHECK_SECONDS = 10.0
 #: Seconds for which an outcome is kept: each check costs a request.
-KEPT_SECONDS = 60.0
+KEPT_SECONDS = 10.0
 #: Maximum models that are checked. A pattern may allow hundreds.
 MAX_CHECKS = 32
 
@@ -77,7 +78,9 @@ def _outcome(model: ModelInfo, future: Future[ModelCheck], until: float) -> Mode
     except TimeoutError:
         code = (EmbeddingUnavailable if model.kind == "embedding" else RerankUnavailable).code
         detail = f"{model.model} did not answer within {CHECK_SECONDS:g} s; check its address and its provider."
-        return ModelCheck(ok=False, took_ms=CHECK_SECONDS * 1000, code=code, detail=detail)
+        return ModelCheck(
+            ok=False, took_ms=CHECK_SECONDS * 1000, checked_at=datetime.now(UTC), code=code, detail=detail
+        )
 
 
 def _check(resources: Resources, model: ModelInfo) -> ModelCheck:
@@ -91,7 +94,7 @@ def _check(resources: Resources, model: ModelInfo) -> ModelCheck:
         log.warning("the check of a model failed", model=model.model, exc_info=error)
         code, detail = "internal", f"The check of {model.model} failed; see the log of the API."
     took_ms = round((time.perf_counter() - started) * 1000, 1)
-    return ModelCheck(ok=code is None, took_ms=took_ms, code=code, detail=detail)
+    return ModelCheck(ok=code is None, took_ms=took_ms, checked_at=datetime.now(UTC), code=code, detail=detail)
 
 
 def _ask(resources: Resources, model: ModelInfo) -> None:

@@ -22,7 +22,7 @@ def list_models(
     resources: ResourcesDep,
     check: Annotated[
         bool,
-        Query(description="Ask each model with one tiny request whether it answers, for at most 10 s. Kept for 60 s."),
+        Query(description="Ask each model with one tiny request whether it answers, for at most 10 s. Kept for 10 s."),
     ] = False,
 ) -> Models:
     """List the embedding, chat and rerank models that are configured or allowed, by provider.

@@ -7,6 +7,7 @@ import random
 import re
 from pathlib import Path
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -278,7 +279,7 @@ def test_a_full_rebuild_reads_every_file_again(running: Service, new_page: NewPa
         (folder / name).write_text(f"# {name}\n")
     tool = made(running, folder)
     page = visit(running, new_page, tool)
-    for number, button in enumerate(("Reindex", "Read every file again"), start=2):
+    for number, button in enumerate(("Update", "Read every file again"), start=2):
         page.get_by_role("button", name=button, exact=True).click()
         eventually(lambda number=number: len(running.get(f"{TOOLS}/{tool}/tasks")["items"]) == number, 30)  # type: ignore[misc]
         assert running.wait(tool, seconds=LONG / 1000)["indexed_files"] == 2
@@ -487,6 +488,21 @@ def test_grep_marks_lines_and_says_what_is_wrong(running: Service, new_page: New
     page.get_by_label("Pattern").fill("(")
     page.get_by_role("button", name="Find").click()
     expect(page.get_by_role("alert")).to_be_visible()
+
+
+@pytest.mark.parametrize("press", ["/", "Control+k", "Meta+k"])
+def test_a_key_leads_to_a_search_from_every_view(running: Service, new_page: NewPage, tool: str, press: str) -> None:
+    page = visit(running, new_page, tool)
+    of_tool = ("", "search", "files", "map", "symbols", "grep", "tree", "settings", "nowhere", "files/at?path=tea.py")
+    routes = [*(f"tools/{tool}/{view}" for view in of_tool), "", "new", "new?from=s3", "workers", "nowhere"]
+    for route in [*routes, f"tools/{UUID(int=0)}"]:
+        page.evaluate("to => { location.hash = to; }", f"#/{route}")
+        page.wait_for_timeout(300)
+        field = page.locator("main input:not([data-search])").first
+        if press != "/" and field.count() and field.is_visible():
+            field.focus()
+        page.keyboard.press(press)
+        expect(page.locator("[data-search]:focus"), route).to_have_count(1)
 
 
 def test_an_answer_is_reached_by_the_keyboard(running: Service, new_page: NewPage, tool: str) -> None:

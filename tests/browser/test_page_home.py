@@ -231,6 +231,23 @@ def test_many_folders_are_searched_in_few_calls(
     assert sum(len(each["tool_ids"]) for each in made) == tools - left
 
 
+def test_what_was_not_searched_leads_to_the_reasons(running: Service, new_page: NewPage, root: Path) -> None:
+    for name in ("gaps", "whole"):
+        (root / name).mkdir()
+        (root / name / "tea.md").write_text("Green tea is steeped for two minutes.\n")
+    (root / "gaps" / "empty.md").write_text("")
+    for name in ("gaps", "whole"):
+        running.wait(running.local_tool(root / name, project="gaps"), seconds=LONG / 1000)
+    page = new_page()
+    page.add_init_script("sessionStorage.setItem('foldex.project', 'gaps')")
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/#/?q=tea")
+    note = page.get_by_role("note")
+    expect(note).to_contain_text("2 of 3 files searched")
+    expect(note.get_by_role("link")).to_have_count(1)
+    note.get_by_role("link", name="gaps").click()
+    expect(page.get_by_text("empty.md")).to_be_visible()
+
+
 def test_answers_are_merged_by_rank_where_scores_cannot_be_compared(
     running: Service, new_page: NewPage, folders: tuple[str, str]
 ) -> None:

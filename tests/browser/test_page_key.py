@@ -76,7 +76,7 @@ def test_what_a_key_may_not_do_is_not_offered(running: Service, opened: Page, ro
     reader = foldex(running, "keys", "create", "readers", "--scope", "search").stdout.split()[0]
     status = running.client.get(f"{TOOLS}/{made}/status", headers={"Authorization": f"Bearer {owner}"}).json()
     told = f"data: {json.dumps({**status, 'total_files': 1, 'failed_files': 1})}\n\n"
-    offered = ("Add a folder", "Cancel", "Update", "Delete", "Reindex", "Settings", "Build the tree")
+    offered = ("Add a folder", "Cancel", "Update", "Delete", "Settings", "Build the tree")
 
     def shown(name: str) -> set[str]:
         found = opened.get_by_role("link", name=name).or_(opened.get_by_role("button", name=name))
@@ -107,7 +107,7 @@ def test_what_a_key_may_not_do_is_not_offered(running: Service, opened: Page, ro
             opened.goto(f"{opened.url.split('#')[0]}#/{address}")
             expect(opened.get_by_label(field, exact=True)).to_have_count(int(may))
             expect(opened.get_by_text("Your key does not allow this")).to_have_count(int(not may))
-        assert seen == ({*offered} - {"Update", "Reindex"} if may else set())
+        assert seen == ({*offered} - {"Update"} if may else set())
         assert violations(opened) == []
         opened.get_by_role("link", name="Folders").click()
         opened.get_by_role("button", name="Forget the key").click()

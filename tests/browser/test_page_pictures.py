@@ -63,6 +63,24 @@ def test_the_map_shows_each_part_by_its_size(running: Service, new_page: NewPage
     expect(page.get_by_role("row").filter(has_text="large/")).to_contain_text("2 indexed")
 
 
+@pytest.mark.parametrize("width", [360, 700, 1200, 2000])
+def test_names_on_the_map_fit_their_parts_and_say_something(
+    running: Service, new_page: NewPage, tool: str, width: int
+) -> None:
+    page = visit(running, new_page, f"#/tools/{tool}/map", viewport={"width": width, "height": 900})
+    expect(page.locator("svg.map text").filter(has_text="large").first).to_be_visible()
+    # the box of each text, and that of the part before it
+    script = """texts => texts.map((text) => {
+      const [box, own] = [text.parentElement.querySelector('rect'), text].map((each) => each.getBoundingClientRect());
+      return [text.textContent, own.left >= box.left && own.right <= box.right && own.bottom <= box.bottom];
+    })"""
+    shown = page.locator("svg.map text").evaluate_all(script)
+    assert [text for text, fits in shown if not fits] == []
+    assert [text for text, _ in shown if text.endswith("…") and len(text) < 7] == []
+    if width > 1000:
+        assert {"one.md", "two.md"} <= {text for text, _ in shown}
+
+
 def test_the_keyboard_goes_through_the_map(running: Service, new_page: NewPage, tool: str) -> None:
     page = visit(running, new_page, f"#/tools/{tool}/map")
     cells = page.get_by_role("group", name="Map by size").get_by_role("link")

@@ -249,7 +249,12 @@ def test_the_workers_show_what_waits_and_runs(
     expect(row.get_by_role("link", name="in Flower")).to_have_attribute("href", re.compile(task))
     expect(page.get_by_role("region", name="Queue")).to_contain_text("Tasks waiting1")
     page.get_by_role("button", name="Check that they answer").click()
-    expect(page.get_by_role("row").filter(has_text=LOCAL_MODEL)).to_contain_text(re.compile("yes, in [0-9]+ ms"))
+    row = page.get_by_role("row").filter(has_text=LOCAL_MODEL)
+    expect(row).to_contain_text(re.compile("yes, in [0-9]+ ms"))
+    expect(page.get_by_role("region", name="Models", exact=True)).to_contain_text(re.compile(r"As of \d\d:\d\d:\d\d\."))
+    expect(page.get_by_role("region", name="Queue")).to_contain_text(re.compile(r"As of\d\d:\d\d:\d\d"))
+    # what was so ten seconds ago says nothing of now
+    expect(row).to_contain_text("not checked")
     running.post(f"{TOOLS}/{created}/cancel", {})
     expect(page.get_by_text("Nothing is being indexed.")).to_be_visible()
 
@@ -370,7 +375,7 @@ def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: 
     away = page.get_by_text("Foldex does not answer. The page tries again")
     expect(away).to_be_visible()
     expect(page.get_by_text("Foldex does not answer")).to_have_count(1)
-    reindex = page.get_by_role("button", name="Reindex")
+    reindex = page.get_by_role("button", name="Update")
     reindex.click()
     expect(page.get_by_role("alert")).to_have_text("Foldex did not answer; try again once it does.")
     running.processes["api"] = start(api.program, running.home)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: The code of the note that vectors are still to come.
 MEANING_FOLLOWS = "meaning_follows"
+#: The code of the note that probably no hit answers the query.
+NOTHING_FITS = "nothing_fits_well"
 #: Codes of notes that more files or words are found later.
 LATER = {MEANING_FOLLOWS, "not_indexed_yet"}
 #: Maximum seconds that a search which found nothing waits for them.
@@ -169,8 +171,10 @@ def _best(answers: Sequence[PlacedAnswer], top_k: int) -> list[PlacedHit]:
 
 
 def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
-    """Notes for the caller about the answers, each sentence once."""
-    return [*{note.detail: note for _, answer in answers for note in answer.notes or []}.values()]
+    """Notes for the caller about the answers, each sentence once. That nothing fits is told if it is so of all."""
+    fits = any(answer.results and NOTHING_FITS not in _codes(answer) for _, answer in answers)
+    noted = (note for _, answer in answers for note in answer.notes or [] if not (fits and note.code == NOTHING_FITS))
+    return [*{note.detail: note for note in noted}.values()]
 
 
 def _codes(answer: Answer) -> set[str]:

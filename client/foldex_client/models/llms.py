@@ -8,10 +8,11 @@ from foldex_client.models.base import Model
 
 
 class ModelCheck(Model):
-    """Whether a model answered one tiny request, at most a minute ago."""
+    """Whether a model answered one tiny request, seconds ago. `checked_at` is None from older services."""
 
     ok: bool
     took_ms: float
+    checked_at: datetime | None = None
     code: str | None = None
     detail: str | None = None
 

@@ -5,7 +5,8 @@ import { Facts } from "./parts.js";
 
 export function EstimateFacts({ estimate }) {
   const { cost, tokens, requests } = estimate;
-  const skipped = Object.entries({ ...estimate.skipped });
+  const isNew = tokens.high > 0;
+  const skipped = Object.entries(estimate.skipped);
   return html`<section class="estimate" aria-label="Estimate">
     <h2>Estimate</h2>
     <${Facts}
@@ -13,10 +14,10 @@ export function EstimateFacts({ estimate }) {
         ["Files", `${number(estimate.total_files)}${estimate.complete ? "" : " or more"}`],
         ["Size", bytes(estimate.total_bytes)],
         estimate.unchanged_files > 0 && ["Indexed already", number(estimate.unchanged_files)],
-        ["Tokens", `${compact(tokens.expected)} (${compact(tokens.low)} to ${compact(tokens.high)})`],
-        ["Chunks", Object.entries(estimate.by_granularity).map(([name, { chunks }]) => `${compact(chunks.expected)} ${name}`).join(", ")],
-        ["Cost", cost ? range(cost) : "price unknown"],
-        ["Requests", compact(requests.expected)],
+        isNew && ["Tokens", `${compact(tokens.expected)} (${compact(tokens.low)} to ${compact(tokens.high)})`],
+        isNew && ["Chunks", Object.entries(estimate.by_granularity).map(([name, { chunks }]) => `${compact(chunks.expected)} ${name}`).join(", ")],
+        ["Cost", !isNew ? "nothing: no text is new" : cost ? range(cost) : "price unknown"],
+        isNew && ["Requests", compact(requests.expected)],
         ["Model", estimate.model],
       ]}
     />
@@ -24,7 +25,7 @@ export function EstimateFacts({ estimate }) {
     html`<p class="quiet">Not read: ${skipped.map(([reason, count]) => `${words(reason)} ${number(count)}`).join(", ")}.</p>`}
     ${estimate.uncounted_files > 0 &&
     html`<p class="quiet">${plural(estimate.uncounted_files, "file")} of ${bytes(estimate.uncounted_bytes)} can be counted only while indexing.</p>`}
-    ${estimate.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
+    ${isNew && estimate.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
   </section>`;
 }
 

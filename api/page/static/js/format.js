@@ -1,11 +1,13 @@
 // Values as people read them.
 const numbers = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const times = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const days = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
 export const number = (value) => (value === null || value === undefined ? "–" : numbers.format(value));
 export const compact = (value) => (value === null || value === undefined ? "–" : short.format(value));
 export const percent = (share) => `${Math.floor(share * 100)} %`;
+export const clock = (text) => times.format(new Date(text));
 export const time = (text) => (text ? days.format(new Date(text)) : "–");
 export const plural = (count, one, many = `${one}s`, written = number) => `${written(count)} ${count === 1 ? one : many}`;
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from api.cli.verbs.ask import PlacedAnswer, _best
+from api.cli.verbs.ask import NOTHING_FITS, PlacedAnswer, _best, _notes
 
 
 def answer(*scores: float, calibrated: bool) -> PlacedAnswer:
@@ -24,3 +24,12 @@ def test_scores_of_different_kinds_are_not_compared(is_other_calibrated: bool, o
     assert [each.hit.score for each in found] == order
     assert [each.hit.score for each in _best(answers, 1)] == [0.9]
     assert all(each.is_calibrated for each in found) is is_other_calibrated
+
+
+@pytest.mark.parametrize(("others", "told"), [((NOTHING_FITS,), 1), ((), 0)])
+def test_nothing_fits_only_if_it_fits_in_no_tool(others: tuple[str, ...], told: int) -> None:
+    def noted(*codes: str) -> PlacedAnswer:
+        notes = [SimpleNamespace(code=code, detail="Probably none.") for code in codes]
+        return PlacedAnswer(cast("Any", None), cast("Any", SimpleNamespace(results=[object()], notes=notes)))
+
+    assert len(_notes([noted(NOTHING_FITS), noted(*others)])) == told

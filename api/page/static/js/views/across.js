@@ -32,6 +32,7 @@ export async function answerOf(q, calls, signal) {
     query: q,
     results: byRank(answers.map(({ results }) => results)).slice(0, TOP_K),
     notes: answers.flatMap(({ notes }) => notes),
+    tools: answers.flatMap((answer) => answer.tools ?? []),
     coverage: { indexed_files: sum("indexed_files"), total_files: sum("total_files") },
     took_ms: performance.now() - began,
   };

@@ -21,6 +21,8 @@ const MOST_CELLS = 60;
 const NAMED = [44, 24];
 const LETTER = 8.2;
 const EDGE = 5;
+// Letters of a name that is cut, at least.
+const FEWEST = 7;
 // Worst first: a folder has the colour of the worst that is a tenth of it.
 const OUTCOMES = [["failed", "not read"], ["pending", "waiting"], ["skipped", "left out"], ["indexed", "indexed"]];
 const SHARE = 0.1;
@@ -128,22 +130,28 @@ function placesOf(cells, box) {
   return rectangles(cells.map(({ size }) => Math.max(size, least)), box);
 }
 
-// What lies in the folder of a cell, below its name: [outcome, place] of each part.
+// What lies in the folder of a cell, below its name: [outcome, place, name] of each part.
 function insideOf(files, cell, [x, y, width, height]) {
   if (cell.file || !cell.path || width < NAMED[0] || height < 2 * NAMED[1]) return [];
   const parts = joined(cellsOf(files, cell.path));
   const box = [x + EDGE, y + NAMED[1], width - 2 * EDGE, height - NAMED[1] - EDGE];
-  return placesOf(parts, box).map((place, index) => [outcomeOf(parts[index]), place]);
+  return placesOf(parts, box).map((place, index) => [outcomeOf(parts[index]), place, parts[index].name]);
+}
+
+// As much of a name as fits, if it still says something.
+function fitted(name, width) {
+  const letters = Math.floor((width - 10) / LETTER);
+  return name.length <= letters ? name : letters < FEWEST ? "" : `${name.slice(0, letters - 1)}…`;
 }
 
 function Cell({ cell, place: [x, y, width, height], inner, link }) {
   const said = `${cell.name}${cell.file || !cell.path ? "" : "/"}: ${bytes(cell.size)}, ${plural(cell.files, "file")}, ${told(cell)}`;
-  const letters = Math.floor((width - 10) / LETTER);
-  const name = cell.name.length > letters ? `${cell.name.slice(0, Math.max(1, letters - 1))}…` : cell.name;
+  const name = fitted(cell.name, width);
   const inside = html`<title>${said}</title>
     <rect class=${`cell cell-${outcomeOf(cell)} ${cell.file ? "" : "cell-folder"}`} x=${x + 1} y=${y + 1} width=${Math.max(0.5, width - 2)} height=${Math.max(0.5, height - 2)} rx="3" />
-    ${inner.map(([outcome, [left, top, wide, high]]) => html`<rect class=${`cell cell-${outcome}`} x=${left + 0.5} y=${top + 0.5} width=${Math.max(0.5, wide - 1)} height=${Math.max(0.5, high - 1)} />`)}
-    ${width > NAMED[0] && height > NAMED[1] && html`<text x=${x + 7} y=${y + 17} aria-hidden="true">${name}</text>
+    ${inner.map(([outcome, [left, top, wide, high], part]) => html`<rect class=${`cell cell-${outcome}`} x=${left + 0.5} y=${top + 0.5} width=${Math.max(0.5, wide - 1)} height=${Math.max(0.5, high - 1)} />
+      ${high > NAMED[1] && fitted(part, wide) && html`<text class="small-text" x=${left + 6} y=${top + 15} aria-hidden="true">${fitted(part, wide)}</text>`}`)}
+    ${height > NAMED[1] && name && html`<text x=${x + 7} y=${y + 17} aria-hidden="true">${name}</text>
       ${!inner.length && height > 2 * NAMED[1] && html`<text class="small-text" x=${x + 7} y=${y + 35} aria-hidden="true">${bytes(cell.size)}</text>`}`}`;
   return link ? html`<a href=${link} aria-label=${said}>${inside}</a>` : html`<g role="img" aria-label=${said}>${inside}</g>`;
 }

@@ -69,7 +69,7 @@ function Verbs({ tool, toolId, mayWrite, status, reload, again }) {
       <a class="button primary" href=${href("tools", toolId, "search")}>Search</a>
       ${isOpen(status.status)
         ? button("Cancel", "cancel")
-        : html`${button(["cancelled", "error"].includes(status.status) ? "Continue" : "Reindex", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
+        : html`${button(["cancelled", "error"].includes(status.status) ? "Continue" : "Update", "reindex", {})}${button("Read every file again", "reindex", { full: true })}`}
       ${!isOpen(status.status) && status.failed_files > 0 && button("Retry", "retry")}
       ${mayWrite && html`<${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>`}
     <//>

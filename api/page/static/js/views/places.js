@@ -35,14 +35,18 @@ export function EditorLink({ root, path, line }) {
   return html`<a href=${address(encoded, line ?? 1)}>Open in ${name}</a>`;
 }
 
+const leftOut = (toolId) => href("tools", toolId, "files", { status: "skipped" });
+const lacks = ({ coverage }) => coverage.indexed_files < coverage.total_files;
+
 // What an answer lacks.
 export function Notes({ answer, toolId }) {
-  const { notes = [], coverage } = answer;
-  const isPartial = coverage && coverage.total_files != null && coverage.indexed_files < coverage.total_files;
+  const { notes = [], coverage, tools = [] } = answer;
+  const isPartial = coverage && coverage.total_files != null && lacks(answer);
   if (!notes.length && !isPartial) return null;
   const counts = coverage && `${number(coverage.indexed_files)} of ${plural(coverage.total_files, "file")} searched`;
   return html`<div class="said quiet" role="note">
-    ${isPartial && html`<p>${toolId ? html`<a href=${href("tools", toolId, "files", { status: "skipped" })} title="Why the others are not indexed">${counts}</a>` : counts}</p>`}
+    ${isPartial && html`<p>${toolId ? html`<a href=${leftOut(toolId)} title="Why the others are not indexed">${counts}</a>`
+      : html`${counts}; why not all: ${tools.filter(lacks).map((part, index) => html`${index > 0 && ", "}<a href=${leftOut(part.tool_id)}>${part.name}</a>`)}`}</p>`}
     ${notes.map((note) => html`<p key=${note.code}>${sentenceOf(note)}</p>`)}
   </div>`;
 }

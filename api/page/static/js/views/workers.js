@@ -1,7 +1,7 @@
 // What the workers do now: what waits, what runs and how fast, what may be spent, and whether the models answer.
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
-import { compact, dollars, duration, number } from "../format.js";
+import { clock, compact, dollars, duration, number } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { Alert, Button, Facts, Heading, Loading, State } from "../parts.js";
 import { useAccess } from "../project.js";
@@ -10,6 +10,8 @@ import { isOpen, Progress, speed } from "../running.js";
 import { flowerTask } from "./overview.js";
 
 const REFRESH_MS = 2_000;
+// How long an answer of a model is shown.
+const CHECK_MS = 10_000;
 
 export function Workers() {
   const queue = useData(backlog, []);
@@ -37,7 +39,7 @@ export function Workers() {
     </div>`;
 }
 
-function Queue({ tasks, files, deletions, oldest, warning }) {
+function Queue({ tasks, files, deletions, oldest, warning, at }) {
   return html`<${Facts}
       rows=${[
         ["Tasks waiting", number(tasks.pending ?? 0)],
@@ -45,6 +47,7 @@ function Queue({ tasks, files, deletions, oldest, warning }) {
         ["Files waiting", number(files)],
         ["Vectors to delete", number(deletions)],
         ["Oldest task", oldest > 0 ? duration(oldest) : "none"],
+        ["As of", clock(at)],
       ]}
     />
     ${warning && html`<p class="note">${warning}</p>`}`;
@@ -104,6 +107,9 @@ function allowance(name, limit, left, seconds) {
 function Models({ data, error }) {
   const [checked, setChecked] = useState(null);
   const check = useAction(async () => setChecked(await get("api/models", { check: true })));
+  const at = checked?.items.map((model) => model.check?.checked_at).filter(Boolean).sort()[0];
+  // what was so longer ago says nothing of now
+  useEvery(1_000, () => at && Date.now() - new Date(at) > CHECK_MS && setChecked(null));
   const items = (checked ?? data)?.items;
   return html`<section class="card" aria-label="Models">
     <h2>Models</h2>
@@ -122,7 +128,7 @@ function Models({ data, error }) {
         </tbody>
       </table>
     </div>`}
-    <div class="actions"><${Button} action=${check} busyText="Asking …">Check that they answer<//></div>
+    <div class="actions"><${Button} action=${check} busyText="Asking …">Check that they answer<//>${at && html`<span class="quiet">As of ${clock(at)}.</span>`}</div>
   </section>`;
 }
 
@@ -136,8 +142,10 @@ async function backlog(signal) {
   const [text, ready] = await Promise.all([fetch("metrics", { signal }).then((answer) => answer.text()), get("readyz", {}, signal)]);
   const rows = [...text.matchAll(/^(foldex_\w+)(?:\{status="(\w+)"\})? ([\d.e+-]+)$/gm)];
   const value = (name) => Number(rows.find(([, each]) => each === name)?.[3] ?? 0);
+  const at = new Date();
   const tasks = Object.fromEntries(rows.filter(([, name]) => name === "foldex_tasks").map(([, , status, count]) => [status, Number(count)]));
   return {
+    at,
     tasks,
     files: value("foldex_files_pending"),
     deletions: value("foldex_tombstones"),
