@@ -149,6 +149,8 @@ def test_rows_of_a_table_are_shown_as_a_table(running: Service, new_page: NewPag
     bars = "| name | minutes |\n| --- | --- |\n| steeped \\| oolong | 3 |\n"
     (folder / "teas.md").write_text(f"One | bar.\n\n{bars}")
     (folder / "teas.py").write_text(f"x = '''\n{bars}'''\n")
+    wide = f"| steeped | {'many words ' * 20} | `too_large_word` |\n"
+    (folder / "wide.md").write_text("Tea.\n\n" * 9 + f"| a | b | c |\n| --- | --- | --- |\n{wide}")
     page = visit(running, new_page, made(running, folder), "search?q=steeped&mode=keyword")
     rows = page.locator(".hit").filter(has_text="teas.csv").get_by_role("row")
     expect(rows).to_have_count(3)
@@ -165,6 +167,15 @@ def test_rows_of_a_table_are_shown_as_a_table(running: Service, new_page: NewPag
     assert not dark_violations(page)
     page.set_viewport_size({"width": WIDTHS[0], "height": 800})
     assert overflow(page) <= 0
+    # on a phone neither a number of a line nor a word is cut where there is room
+    cells = page.locator(".hit").filter(has_text="wide.md").get_by_role("row").nth(1).get_by_role("cell")
+    lines = """cell => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+    }"""
+    assert cells.first.inner_text() == "21"
+    assert [cells.first.evaluate(lines), cells.last.evaluate(lines)] == [1, 1]
 
 
 def test_the_pieces_of_a_text_are_the_text(running: Service, new_page: NewPage, tool: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +45,13 @@ def tree(error: type[FoldexError] = FoldexError) -> Iterator[type[FoldexError]]:
 def test_a_code_has_one_status_and_a_retry_helps_where_something_is_away(error: type[FoldexError]) -> None:
     assert error.code in STATUSES[error.status].split()
     assert error.retryable is (error.status in {429, 503})
+
+
+@pytest.mark.parametrize("error", [error for error in tree() if error.example], ids=lambda error: error.code)
+def test_a_remedy_names_fields_and_no_flag_or_button(error: type[FoldexError]) -> None:
+    # an operator's whole command is in backticks
+    said = re.sub(r"`foldex [^`]*`", "", error.example)
+    assert not re.search(r"(?<![\w-])--?[a-z]|\b(?:button|click|press)\b", said)
 
 
 def test_no_two_errors_have_one_code() -> None:
