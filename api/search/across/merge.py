@@ -70,10 +70,14 @@ def merged(parts: Sequence[ToolHits], top_k: int, *, by_file: bool) -> list[Plac
 
 
 def _by_model(parts: Sequence[ToolHits]) -> list[list[tuple[_RankedHit, UUID]]]:
-    """One ranking of hits with their files for each model, and for each part without one."""
+    """One ranking of hits with their files for each model, and for each part without one.
+
+    A part that has no distance, as before its vectors are there, has a ranking of its own: it would be behind all.
+    """
     groups: dict[object, list[ToolHits]] = {}
     for number, part in enumerate(parts):
-        groups.setdefault(part.model or number, []).append(part)
+        is_near = any(hit.distance is not None for hit in part.hits)
+        groups.setdefault(part.model if is_near and part.model else number, []).append(part)
     return [
         [(hit, file) for _, hit, file in merge(*map(_nearest, group), key=itemgetter(0))] for group in groups.values()
     ]

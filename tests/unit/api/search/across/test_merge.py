@@ -101,6 +101,14 @@ def test_tools_with_one_model_merge_by_distance_and_keep_their_order() -> None:
     assert [name for name, *_ in shown([far, close])] == ["c", "d", "e", "a", "f", "b", "g"]
 
 
+def test_a_tool_that_only_words_find_yet_is_not_behind_all_others() -> None:
+    ready = near(FIRST, MODEL, *((f"r{number}", 0.1 + number / 10) for number in range(5)))
+    words = near(SECOND, MODEL, ("w0", None), ("w1", None))
+    assert [name for name, *_ in shown([ready, words])][:4] == ["r0", "w0", "r1", "w1"]
+    both = [near(tool, MODEL, (f"{name}0", None), (f"{name}1", None)) for tool, name in ((FIRST, "a"), (SECOND, "b"))]
+    assert [name for name, *_ in shown(both)] == ["a0", "b0", "a1", "b1"]
+
+
 def test_distances_of_several_models_do_not_compare() -> None:
     far = near(FIRST, MODEL, ("a", 0.8), ("b", 0.9))
     other = near(SECOND, MODEL.model_copy(update={"model": "other"}), ("c", 0.1), ("d", 0.2))
