@@ -114,13 +114,13 @@ def test_products_of_the_largest_numbers_are_exact(
     monkeypatch: pytest.MonkeyPatch, depth: int, *, overflows: bool
 ) -> None:
     rng = np.random.default_rng(2)
-    rough_rows._session.cache_clear()
+    _forget()
     overflows = overflows or session._overflows()
     monkeypatch.setattr(session, "_overflows", lambda: overflows)
     codes = rng.choice(np.array([-127, 126, 127], np.int8), (2, depth, BLOCK_ROWS))
     query = rng.choice(np.array([1, 64, 127], np.uint8), (2, depth))
     (found,) = rough_rows._session().run(None, {"query": query, "codes": codes})
-    rough_rows._session.cache_clear()
+    _forget()
     assert np.array_equal(found, (query.astype(np.int64) - 64) @ codes.astype(np.int64))
 
 
@@ -163,9 +163,25 @@ def _blocks(rough: RoughRows | None) -> int:
     return 0 if rough is None else len(rough.codes)
 
 
-def test_without_the_runtime_all_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rough_rows, "is_installed", lambda: False)
+def _fail(_: bytes) -> None:
+    raise ImportError("a library is missing")
+
+
+@pytest.mark.parametrize(("name", "instead"), [("is_installed", lambda: False), ("open_session", _fail)])
+def test_without_a_runtime_that_works_all_rows_are_compared(
+    monkeypatch: pytest.MonkeyPatch, name: str, instead: object
+) -> None:
+    _forget()
+    monkeypatch.setattr(rough_rows, name, instead)
     rng = np.random.default_rng(4)
-    growing = GrowingNamespaceRows(0, _read(_random(rng), rng), 1 << 30)
+    plain = _read(_random(rng), rng)
+    growing = GrowingNamespaceRows(0, plain, 1 << 30)
+    _forget()
     assert growing.latest[1].rough is None
-    assert growing.nbytes == growing.latest[1].unit.nbytes
+    assert growing.nbytes == plain.unit.nbytes
+    assert growing.latest[1].nearest(plain.unit[3], 10) == plain.nearest(plain.unit[3], 10)
+
+
+def _forget() -> None:
+    rough_rows._session.cache_clear()
+    rough_rows._can_multiply.cache_clear()

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from worker.machine.onnx.graph import INT8, INT32, UINT8, OnnxGraph
@@ -17,6 +18,8 @@ from worker.machine.onnx.session import is_installed, open_session
 from worker.vectors import Vector
 from worker.vectors.lance.largest import kth_largest
 from worker.vectors.ties import EQUAL
+
+log = structlog.get_logger()
 
 #: Rows in a block, which stays in the processor's cache during its multiplication. Only full blocks are rough.
 BLOCK_ROWS = 1_024
@@ -76,7 +79,6 @@ class GrowingRoughRows:
             np.empty((0, dimensions, BLOCK_ROWS), np.int8), np.empty(0, np.float32), np.empty(0, np.float32)
         )
         self._blocks = 0
-        self._is_possible = is_installed()
 
     @property
     def nbytes(self) -> int:
@@ -87,8 +89,8 @@ class GrowingRoughRows:
         """Return rough rows of at most `most_bytes` for vectors of length 1, which begin with the earlier vectors."""
         dimensions = unit.shape[1]
         most = int(most_bytes / (BLOCK_ROWS * (dimensions + ROW_BYTES)))
-        blocks = max(self._blocks, min(len(unit) // BLOCK_ROWS, most)) if self._is_possible else 0
-        if blocks < MIN_BLOCKS:
+        blocks = max(self._blocks, min(len(unit) // BLOCK_ROWS, most))
+        if blocks < MIN_BLOCKS or not _can_multiply():
             return None
         if blocks > len(self._memory.codes):
             self._memory = self._roomy(2 * blocks, dimensions)
@@ -134,6 +136,19 @@ def _halves(unit_vector: Vector) -> tuple[NDArray[np.uint8], list[np.float32], f
         halves.append(whole + (QUERY_LEVELS + 1))
         steps.append(step)
     return np.array(halves).astype(np.uint8), steps, float(np.linalg.norm(lost))
+
+
+@cache
+def _can_multiply() -> bool:
+    """Return whether the runtime is here and works. Its import takes 0.2 s, which no search should wait for."""
+    if not is_installed():
+        return False
+    try:
+        _session()
+    except Exception:
+        log.warning("onnxruntime does not work here, so searches by vectors take longer; reinstall it", exc_info=True)
+        return False
+    return True
 
 
 @cache
