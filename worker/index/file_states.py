@@ -182,7 +182,9 @@ class EmbeddedFile:
     @property
     def lacking(self) -> Sequence[PlacedChunk]:
         """The chunks that still need a vector."""
-        return [chunk for chunk in self.state.new if chunk.embedded and chunk.id not in self.vectors]
+        new, vectors = self.state.new, self.vectors
+        # hashing a `UUID` takes long, and at first no chunk has a vector
+        return [chunk for chunk in new if chunk.embedded and not (vectors and chunk.id in vectors)]
 
     @property
     def complete(self) -> bool:

@@ -18,7 +18,7 @@ from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT, candidates, language_for, script_of, stop_words
 from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import compounds, halves, is_first, is_second, joined, singular, whole
+from worker.tokens.spellings import AROUND, compounds, halves, is_first, is_second, joined, singular, whole
 
 #: Maximum characters of a word; longer words are data.
 MAX_WORD = 64
@@ -197,7 +197,7 @@ def _remembered(language: str) -> Remembered:
 def of_group(group: str, language: str) -> str:
     """Return the tokens of a group. In English, the halves of compounds are marked."""
     tokens = _all_indexed(group, language)
-    if language != DEFAULT or not tokens:
+    if language != DEFAULT or not tokens or not group.strip(AROUND).isalpha():
         return tokens
     second, first = is_second(group), is_first(group)
     return f"{_HALF * second}{tokens}{_HALF * first}" if second or first else tokens
@@ -206,10 +206,10 @@ def of_group(group: str, language: str) -> str:
 def _all_indexed(text: str, language: str) -> str:
     """Return the tokens of every word of a text in NFKC."""
     if text.isascii() and text.isalnum():
-        return _token(text, language_for("latin", language))
+        return _stem(text.lower(), language_for("latin", language)) if len(text) <= MAX_WORD else ""
     if text.isascii() and not _may_have_signs(text):
         found = _remembered(language).joined(_ASCII_WORDS.findall(text)).replace(_HALF, "")
-        if "-" not in text and "." not in text:
+        if "-" not in text and not text[:1].isdigit():
             return found
         tokens = [found]
     else:
@@ -225,7 +225,7 @@ def _tokens_of(match: re.Match[str], language: str) -> list[str]:
 
 
 def _may_have_signs(text: str) -> bool:
-    return "++" in text or "#" in text or ("." in text and ".net" in text.lower())
+    return "++" in text or "#" in text or ((".n" in text or ".N" in text) and ".net" in text.lower())
 
 
 def _whole(text: str, language: str) -> list[str]:

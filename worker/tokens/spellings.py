@@ -30,6 +30,7 @@ MAX_JOINED_WORDS, JOINED_NAMES = 12, (3, 4)
 
 #: Joints that only one of two spellings has; between digits they distinguish numbers.
 _LOOSE_JOINTS = re.compile(r"(?<=[^\W_])[._-]+(?=[^\W\d_])|(?<=[^\W\d_])[._-]+(?=\d)")
+_BETWEEN_NUMBERS = re.compile(r"\d[._-]+\d")
 _NUMBER_JOINTS = re.compile(r"(?<=\d)[_-]+(?=\d)")
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _HASH = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?:[0-9a-f]{8,64}|[0-9A-F]{8,64})")
@@ -160,16 +161,20 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
 #: Text that may surround a word in its group.
-_AROUND = "._+#-"
+AROUND = "._+#-"
 
 
 def canonical(word: str) -> str:
     """Return the canonical spelling: `wi-fi`, `wi_fi` and `wifi` share one, and so do `v1.2` and `1.2`."""
     if word.isalnum():
         return word
-    # most names have no digits; this takes a quarter of the time
-    if word[0].isalnum() and word[-1].isalnum() and (letters := without_joints(word)).isalpha():
-        return letters
+    letters = without_joints(word)
+    if letters.isalpha() or (letters.isalnum() and not _BETWEEN_NUMBERS.search(word)):
+        # only joints at the ends stay; this takes a quarter of the time
+        if word[0].isalnum() and word[-1].isalnum():
+            return letters
+        before, _, behind = word.partition(word.strip("._-"))
+        return f"{before}{letters}{behind}"
     joined = _NUMBER_JOINTS.sub("-", _LOOSE_JOINTS.sub("", word))
     return _VERSION.sub("", joined) if joined[:1] in "vV" else joined
 
@@ -188,6 +193,8 @@ def is_hash(word: str) -> bool:
 
 def hash_in(name: str) -> str:
     """Return the beginning of a hash within a word, perhaps after git's `g`: `v1.2-3-g9fceb02`."""
+    if not name.isalnum() or name.isalpha():
+        return ""
     if is_hash(name):
         return short_hash(name)
     return name[1 : 1 + SHORT_HASH] if _DESCRIBED.fullmatch(name) else ""
@@ -294,7 +301,7 @@ def is_second(word: str) -> bool:
 
 
 def _second(word: str) -> str:
-    return word.strip(_AROUND).lower()
+    return word.strip(AROUND).lower()
 
 
 @cache

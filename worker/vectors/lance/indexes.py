@@ -28,6 +28,7 @@ def create(dataset: Any, column: str) -> None:
             "INVERTED",
             base_tokenizer="whitespace",
             max_token_length=None,
+            lower_case=False,
             stem=False,
             remove_stop_words=False,
             with_position=False,

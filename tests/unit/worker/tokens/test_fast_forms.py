@@ -10,9 +10,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.tokens.invisible import _DIVIDED, _DOT, _HIDING, _NORMAL_OF_WINDOWS, _may_hide, plain
+from worker.tokens.keywords import _PARTS, MAX_PARTS, _parts_by_case, _tokens, _words, keywords_of
 from worker.tokens.language_words import _all_indexed, _token, groups, stems
 from worker.tokens.normal_forms import normalized
-from worker.tokens.spellings import MAX_APART, _compounds, _is_stop_word, canonical, compounds, numbered
+from worker.tokens.spellings import (
+    _LOOSE_JOINTS,
+    _NUMBER_JOINTS,
+    _VERSION,
+    MAX_APART,
+    _compounds,
+    _is_stop_word,
+    canonical,
+    compounds,
+    hash_in,
+    is_hash,
+    numbered,
+    short_hash,
+)
 
 #: Characters of each class that decide something, and words that belong together.
 PARTS = [
@@ -40,6 +54,13 @@ PARTS = [
     ),
 ]
 TEXTS = st.lists(st.sampled_from(PARTS) | st.characters(codec="utf-8"), max_size=24).map("".join)
+NAMES = st.lists(
+    st.sampled_from(
+        [*"aZé9\u0665\u00b2大._-+#", "v1", "beef", "12", "9fceb02a1", "g9fceb02", "Foo", "foo", ".net", "__"]
+    ),
+    min_size=1,
+    max_size=18,
+).map("".join)
 CAPITALS = "[A-Z][A-Z0-9]{0,4}"
 NAME = r"[^\W\d_]+(?:[.-][^\W\d_]+)*"
 APART = [
@@ -74,6 +95,41 @@ def joined_by_table(words: list[str]) -> list[str]:
     return [f"{first}{second}".lower() for first, second in pairs if second in _compounds().get(first, ())]
 
 
+def spelled(word: str) -> str:
+    """The canonical spelling, by patterns alone."""
+    joined = _NUMBER_JOINTS.sub("-", _LOOSE_JOINTS.sub("", word))
+    return _VERSION.sub("", joined) if joined[:1] in "vV" else joined
+
+
+def tokens_of(word: str) -> str:
+    """The tokens of a word, without any shortcut for frequent kinds."""
+    parts = _PARTS.findall(word) if word.isascii() else _parts_by_case(word)
+    parts = parts if len(parts) <= MAX_PARTS else []
+    names = [name for name in re.split("[.-]", word.rstrip("+#")) if name]
+    if word.isalnum():
+        found = [word, short_hash(word)] if is_hash(word) else [word, *parts]
+    elif len(names) > 1 or "." in word or word[-1] in "+#":
+        found = [spelled(word), *map(spelled, names), *filter(None, map(hash_in, names)), *parts]
+    else:
+        found = [spelled(word), *parts]
+    return " ".join(dict.fromkeys(found)).lower()
+
+
+@given(NAMES)
+@example("_a.b_")
+@example("1.2-b")
+def test_canonical_spellings_follow_their_patterns(word: str) -> None:
+    assert canonical(word) == spelled(word)
+
+
+@given(NAMES)
+@example("data.load_all")
+@example(".".join("abcdefghijklmnopq"))
+@example("v1.2-3-g9fceb02")
+def test_tokens_of_frequent_words_are_those_of_any_word(text: str) -> None:
+    assert [_tokens(word) for word in _words(text)] == [tokens_of(word) for word in _words(text)]
+
+
 @given(TEXTS)
 @example("x" * MAX_APART + " 7")
 @example("x" * (MAX_APART + 1) + " 7")
@@ -81,6 +137,15 @@ def joined_by_table(words: list[str]) -> list[str]:
 @example("a \u0665")
 def test_what_is_written_apart_is_found(text: str) -> None:
     assert numbered(text) == apart(text)
+
+
+@given(TEXTS)
+@example("\u0130stanbul \u00c9T\u00c9 .NET C++ ISO 27001")
+def test_all_tokens_are_in_lower_case(text: str) -> None:
+    """The indexes of LanceDB do not change the case of tokens."""
+    for language in ("en", "vi", ""):
+        found = keywords_of(text, "", text, language)
+        assert (found.text, found.code) == (found.text.lower(), found.code.lower())
 
 
 @given(TEXTS)
