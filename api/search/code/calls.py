@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from api.search.code.code_of_file import CONFIDENCES
-from api.search.code.meanings import Meanings
 from api.search.code.reads import innermost
 from api.search.code.renamed import other_names
 from api.search.code.surroundings import CLASSES
+from api.search.code.values import Values
 from schemas.queries.symbol import Call, Confidence
 from worker.state.pool import Pool
 from worker.state.search import code_texts
@@ -57,7 +57,7 @@ def callers(
 
     Without any, return those that call the name, though the folder does not define it.
     """
-    meanings = Meanings(pool, index_id, only)
+    meanings = Values(pool, index_id, only)
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
         called = [*nodes, *_made_by(meanings, nodes)]
@@ -76,7 +76,7 @@ def callers(
 
 def callees(pool: Pool, index_id: UUID, start: Sequence[Defined], depth: int, only: Only = None) -> FoundCalls:
     """Return what these definitions call, what those call, and so on, in `only` these files."""
-    meanings = Meanings(pool, index_id, only)
+    meanings = Values(pool, index_id, only)
 
     def step(nodes: Sequence[Defined]) -> tuple[list[Edge], bool]:
         used = code_texts.calls_in(
@@ -87,7 +87,7 @@ def callees(pool: Pool, index_id: UUID, start: Sequence[Defined], depth: int, on
     return _walk(meanings, start, step, depth, _callee)
 
 
-def _made_by(meanings: Meanings, nodes: Sequence[Defined]) -> Iterator[Defined]:
+def _made_by(meanings: Values, nodes: Sequence[Defined]) -> Iterator[Defined]:
     """The classes that constructors among these definitions make: what calls the class calls them."""
     for node in nodes:
         if node.name in _CONSTRUCTORS and node.scope:
@@ -95,7 +95,7 @@ def _made_by(meanings: Meanings, nodes: Sequence[Defined]) -> Iterator[Defined]:
             yield from (each for each in outline if each.path == node.scope and each.kind in CLASSES)
 
 
-def _run(meanings: Meanings, node: Defined) -> Iterable[Defined]:
+def _run(meanings: Values, node: Defined) -> Iterable[Defined]:
     """The code that runs if a definition is called: for a class, its constructor."""
     code = meanings.file(node.file_id) if node.kind in CLASSES else None
     if code is None:
@@ -104,7 +104,7 @@ def _run(meanings: Meanings, node: Defined) -> Iterable[Defined]:
     return made or [node]
 
 
-def _edges(meanings: Meanings, used: Sequence[CalledName]) -> Iterator[Edge]:
+def _edges(meanings: Values, used: Sequence[CalledName]) -> Iterator[Edge]:
     """An edge for each definition that each call may mean."""
     meanings.read(call.file_id for call in used)
     for call in used:
@@ -136,11 +136,11 @@ class _Step:
 
 
 def _walk(
-    meanings: Meanings,
+    meanings: Values,
     start: Sequence[Defined],
     step: Callable[[Sequence[Defined]], tuple[list[Edge], bool]],
     depth: int,
-    taken: Callable[[Meanings, Edge], _Step],
+    taken: Callable[[Values, Edge], _Step],
 ) -> FoundCalls:
     """Walk breadth first, with each item once, at its nearest level; a start that recurs is shown but not followed."""
     items: dict[Hashable, Call] = {}
@@ -175,7 +175,7 @@ def _walk(
     return FoundCalls(list(items.values())[:MAX_CALLS], is_cut)
 
 
-def _caller(meanings: Meanings, edge: Edge) -> _Step:
+def _caller(meanings: Values, edge: Edge) -> _Step:
     """The definition that calls. Code outside all definitions cannot be called."""
     caller = edge.caller
     item = _item(meanings, edge, caller, edge.target.name if edge.target else edge.name)
@@ -191,7 +191,7 @@ def _caller(meanings: Meanings, edge: Edge) -> _Step:
     return _Step(caller, item, caller, place)
 
 
-def _callee(meanings: Meanings, edge: Edge) -> _Step:
+def _callee(meanings: Values, edge: Edge) -> _Step:
     """The definition that is called. Of very many that it may be, none is shown."""
     via = edge.caller.name if edge.caller else ""
     if edge.definitions > MAX_FOLLOWED or edge.target is None:
@@ -201,7 +201,7 @@ def _callee(meanings: Meanings, edge: Edge) -> _Step:
     return _Step(edge.target, _item(meanings, edge, edge.target, via), edge.target)
 
 
-def _item(meanings: Meanings, edge: Edge, shown: Defined | None, via: str) -> Call:
+def _item(meanings: Values, edge: Edge, shown: Defined | None, via: str) -> Call:
     return Call(
         name=shown.name if shown else edge.name,
         kind=shown.kind if shown else None,

@@ -7,10 +7,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from api.search.code.answers import Answers, remembered
+from api.search.code.answers import MAX_STEPS, Answers, remembered
 from api.search.code.code_of_file import CodeOfFile
-from api.search.code.imports import module_paths, package_above
-from api.search.code.scripts import SCRIPTS, script_paths
+from api.search.code.imports import Imported, module_paths, package_above
+from api.search.code.scripts import DEFAULT, SCRIPTS, script_paths
+from api.search.code.surroundings import functions_around
 from api.search.text.file_text import first_line_of, joined
 from worker.state.pool import Pool
 from worker.state.search import code_texts
@@ -117,6 +118,26 @@ class CodeFiles:
             if file_id is not None and path != code.file.path:
                 return self.file(file_id)
         return None
+
+    def modules_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> list[CodeOfFile | None]:
+        """The modules that a receiver may be, by branches: `a`, or `a.b` if `a` is imported."""
+        head, _, rest = receiver.partition(".")
+        inner = code.inner_import(head, functions_around(code, within))
+        choices = [inner] if inner else code.imports.choices(head)
+        return [self._module_called(code, each, rest) for each in choices] if "(" not in receiver else []
+
+    def _module_called(
+        self, code: CodeOfFile, imported: Imported, rest: str, steps: int = MAX_STEPS
+    ) -> CodeOfFile | None:
+        dotted = ".".join(filter(None, (imported.module.rstrip("."), imported.name, rest)))
+        dotted = "." * (len(imported.module) - len(imported.module.lstrip("."))) + dotted.lstrip(".")
+        is_script = code.file.language in SCRIPTS
+        if is_script and (rest or imported.name in {None, DEFAULT}):
+            return None if rest else self.module(code, imported.module)
+        found = None if is_script else self.module(code, dotted)
+        home = self.module(code, imported.module) if found is None and imported.name and steps else None
+        passed = home.imports.named.get(imported.name or "") if home else None
+        return self._module_called(home, passed, rest, steps - 1) if home and passed else found
 
     def _look_up(self, paths: Iterable[str]) -> None:
         unknown = [path for path in paths if path not in self._paths]

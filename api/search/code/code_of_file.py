@@ -23,13 +23,16 @@ MAX_RECEIVER = 200
 PATH = "::"
 #: What stands before a method of a string.
 LITERAL, _QUOTES = "''", frozenset({'"', "'", "`"})
-MEMBER = re.compile(r"(?:\?\.|\.|::|->)\s*$")
+MEMBER = re.compile(r"(?:[!?]?(?:\.|->)|::)\s*$")
 RECEIVER = re.compile(
-    r"([A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?(?:(?:\??\.|::)[A-Za-z_]\w{0,99}){0,6})\s{0,40}(?:\?\.|\.|::|->)$"
+    r"([A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?(?:(?:[!?]?(?:\.|->)|::)\$?#?[A-Za-z_]\w{0,99}(?:\([^()\n]{0,80}\))?){0,6})"
+    r"\s{0,40}(?:[!?]?(?:\.|->)|::)$"
 )
 #: Kinds of definitions that have names of their own.
 FUNCTIONS = frozenset({"function", "method"})
 _BREAK = re.compile(r"\n")
+_PASSED = re.compile(r"\([^()]*\)")
+_MISSING = re.compile(r"[!?]?(?:\.|->)")
 #: What follows the name of a call: also type arguments, and what Rust makes of a struct.
 _CALLED = re.compile(r"[ \t]*(?:\?\.)?(?:::)?[(<!`{]")
 
@@ -54,6 +57,11 @@ def one_of(meanings: Sequence[Meaning]) -> Meaning:
         return meanings[0]
     targets = tuple(dict.fromkeys(target for each in meanings for target in each.targets))
     return Meaning(targets, "by_name" if all(each.confidence == "by_name" for each in meanings) else "likely")
+
+
+def _bare(receiver: str) -> str:
+    """A receiver without what its calls are given, and without signs of what may be missing."""
+    return _MISSING.sub(".", _PASSED.sub("()", receiver))
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +169,7 @@ class CodeOfFile:
                 receiver = RECEIVER.search(before.rstrip())
                 is_text = end > 0 and self.text[end - 1] in _QUOTES
                 path = PATH if member[0].startswith(PATH) else ""
-                found.append(LITERAL if is_text else receiver[1] + path if receiver else None)
+                found.append(LITERAL if is_text else _bare(receiver[1]) + path if receiver else None)
             else:
                 found.append("")
         return found

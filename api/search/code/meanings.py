@@ -19,17 +19,17 @@ from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
 from api.search.code.imports import Imported
 from api.search.code.own_names import holder_of, is_local
-from api.search.code.packages import LANGUAGES, OWN_WORDS, WITH_BARE_MEMBERS, WITH_PARTS
-from api.search.code.scripts import DEFAULT, SCRIPTS
+from api.search.code.packages import LANGUAGES, OWN_WORDS, SEEN_BASES, WITH_BARE_MEMBERS, WITH_PARTS
+from api.search.code.scripts import DEFAULT
 from api.search.code.surroundings import CLASSES, WITH_MEMBERS, classes_around, functions_around, text_before
-from api.search.code.visible import in_module, is_same_language, visible
+from api.search.code.visible import in_module, is_same_language, package_called, visible
 from worker.state.search.code_texts import Defined
 
 #: Classes that one inherits from, one after another.
 _MAX_LINEAGE = 200
 #: Kinds of definitions that hold what is defined elsewhere.
 _VARIABLES = frozenset({"variable", "constant"})
-_OWN = frozenset({"self", "cls", "this", "Self", "super()", "super", "base"})
+OWN = frozenset({"self", "cls", "this", "Self", "super()", "super", "base"})
 _INHERITED = frozenset({"super()", "super", "base"})
 
 
@@ -189,7 +189,7 @@ class Meanings(CodeFiles):
         receiver = receiver.removesuffix(PATH).replace(PATH, ".")
         head, _, rest = receiver.partition(".")
         head = OWN_WORDS.get((code.file.language or "", head), head)
-        if head in _OWN and not (head == "super" and code.file.language == "rust"):
+        if head in OWN and not (head == "super" and code.file.language == "rust"):
             owner = next(classes_around(code, within), None)
             if owner is None:
                 held = () if rest else script_members.of_this(code, functions_around(code, within), name)
@@ -201,7 +201,7 @@ class Meanings(CodeFiles):
             is_variable = is_value and receiver.isidentifier()
             way = self._of_variable if is_variable else self._qualified
             return way(code, receiver, name, within)
-        modules = self._modules_called(code, receiver, within)
+        modules = self.modules_called(code, receiver, within)
         if any(modules):
             return one_of([self._of_module(code, each, receiver, name) for each in modules])
         return Meaning(self.named(name), "by_name") if rest else self._of_word(code, head, name, within)
@@ -229,9 +229,15 @@ class Meanings(CodeFiles):
     def _qualified(self, code: CodeOfFile, receiver: str, name: str, within: Defined | None) -> Meaning:
         """A member of a package, a module, a class, or a variable and its attributes."""
         head, _, rest = receiver.partition(".")
-        imported = code.imports.named.get(head)
+        imported = package_called(self, code, head, name)
         if code.file.language == "go" and imported is not None and not rest:
             return in_module(self, code, Imported(imported.module, name))
+        if code.file.language == "rust" and head.islower() and "(" not in receiver:
+            before = f"{imported.module}::{imported.name}" if imported else head
+            module = "::".join(filter(None, (before, *filter(None, rest.split(".")))))
+            found = in_module(self, code, Imported(module, name))
+            if found.confidence == "resolved":
+                return found
         if not rest:
             found = self._of_word(code, head, name, within)
             if found.confidence != "by_name" or code.file.language != "rust":
@@ -240,12 +246,6 @@ class Meanings(CodeFiles):
             owner = self._class_of(code, receiver, within)
             if owner is not None:
                 return self._of_class(owner, name)
-        if code.file.language == "rust" and head.islower() and "(" not in receiver:
-            before = f"{imported.module}::{imported.name}" if imported else head
-            module = "::".join(filter(None, (before, *filter(None, rest.split(".")))))
-            found = in_module(self, code, Imported(module, name))
-            if found.confidence == "resolved":
-                return found
         holders = self._classes_of_variable(code, head, within) if rest and "(" not in head else ()
         if len(holders) == 1:
             return self._of_attribute(holders[0], rest, name)
@@ -280,20 +280,6 @@ class Meanings(CodeFiles):
         if home is not None and home.file.id != code.file.id and found.targets[0].kind in _VARIABLES:
             return self._of_given(home, home.outside, found.targets[0].name, name, None).weaker(found.confidence)
         return self._of_variable(code, head, name, within)
-
-    def _modules_called(self, code: CodeOfFile, receiver: str, within: Defined | None) -> list[CodeOfFile | None]:
-        """The modules that a receiver may be, by branches: `a`, or `a.b` if `a` is imported."""
-        head, _, rest = receiver.partition(".")
-        inner = code.inner_import(head, functions_around(code, within))
-        choices = [inner] if inner else code.imports.choices(head)
-        return [self._module_called(code, each, rest) for each in choices] if "(" not in receiver else []
-
-    def _module_called(self, code: CodeOfFile, imported: Imported, rest: str) -> CodeOfFile | None:
-        dotted = ".".join(filter(None, (imported.module.rstrip("."), imported.name, rest)))
-        dotted = "." * (len(imported.module) - len(imported.module.lstrip("."))) + dotted.lstrip(".")
-        if code.file.language in SCRIPTS:
-            return None if imported.name not in {None, DEFAULT} or rest else self.module(code, imported.module)
-        return self.module(code, dotted)
 
     def _of_attribute(self, owner: Defined, attribute: str, name: str) -> Meaning:
         """A member of an attribute of a class, if the class or one that it inherits from shows what it is."""
@@ -350,7 +336,7 @@ class Meanings(CodeFiles):
         if module and code.file.language in LANGUAGES:
             found = self._member_of(code, ".".join(module), last, around)
         elif module:
-            homes = filter(None, self._modules_called(code, ".".join(module), around))
+            homes = filter(None, self.modules_called(code, ".".join(module), around))
             found = tuple(target for home in homes for target in self._exported(home, last).targets)
         else:
             found = self._bare(code, last, around).targets
@@ -358,7 +344,7 @@ class Meanings(CodeFiles):
 
     def _member_of(self, code: CodeOfFile, module: str, last: str, around: Defined | None) -> tuple[Defined, ...]:
         """The member of a package, a module or a class by a name."""
-        imported = code.imports.named.get(module)
+        imported = package_called(self, code, module, last)
         if imported is not None and imported.name is None:
             return in_module(self, code, Imported(imported.module, last)).targets
         owner = self._class_of(code, module, around, calls=False)
@@ -396,7 +382,7 @@ class Meanings(CodeFiles):
         before = text_before(code, owner, base)
         if MEMBER.search(before):
             receiver = RECEIVER.search(before.rstrip())
-            homes = filter(None, self._modules_called(code, receiver[1], None) if receiver else ())
+            homes = filter(None, self.modules_called(code, receiver[1], None) if receiver else ())
             found = tuple(target for home in homes for target in self._exported(home, base).targets)
         else:
             found = self._bare(code, base, None).targets
@@ -412,7 +398,7 @@ class Meanings(CodeFiles):
             if own and not (skip and each == owner):
                 # in other languages a base is known by its name only
                 is_own = each.path == owner.path and own[0].file_id == code.file.id
-                is_seen = is_own or code.file.language in LANGUAGES or code.has_locals
+                is_seen = is_own or code.file.language in SEEN_BASES or code.has_locals
                 return Meaning(own, "resolved" if is_seen else "likely")
         # a class from outside the folder has what `super()` calls; a subclass may have what `self` calls
         others = () if skip else tuple(each for each in self.named(name) if each.kind == "method")

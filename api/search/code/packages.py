@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from worker.state.search.code_texts import Defined
 
 #: Languages in which a file sees what its package, namespace or crate defines.
-LANGUAGES = frozenset({"java", "csharp", "go", "rust"})
+LANGUAGES = frozenset({"java", "csharp", "go", "rust", "php"})
+#: Those whose imports show what the bases of a class are.
+SEEN_BASES = LANGUAGES - {"php"}
+#: Those whose files say what namespace they belong to, wherever they are.
+WITH_NAMESPACES = frozenset({"csharp", "php"})
 #: Those in which a bare name may be a member of the class around it.
 WITH_BARE_MEMBERS = frozenset({"java", "csharp"})
 #: Words for the class around a call and its base, as other languages have them.
@@ -34,6 +38,12 @@ _CSHARP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w.]+)", re.MULTILINE)
 _GO = re.compile(r"^import[ \t]*(?:\(([^()]*)\)|([^\n(]*))", re.MULTILINE)
 _GO_LINE = re.compile(r"""(?:(?<![\w.])([\w.]{1,99})[ \t]{1,9})?["`]([^"`\n]{1,500})["`]""")
 _GO_VERSION = re.compile(r"/v\d+$|\.v\d+$")
+_GO_PACKAGE = re.compile(r"^package[ \t]+(\w+)", re.MULTILINE)
+_PHP = re.compile(
+    r"^[ \t]*use[ \t]+(?:function[ \t]+|const[ \t]+)?([\w\\][^;()={}]{0,500}(?:\{[^{}]*\})?)[ \t]*;", re.MULTILINE
+)
+_PHP_NAME = re.compile(r"(?:(?:function|const)\s{1,9})?([\w\\]{1,500})(?:\s{1,9}as\s{1,9}(\w{1,200}))?")
+_PHP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w\\]+)", re.MULTILINE)
 _RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+", re.MULTILINE)
 _RUST_PART = re.compile(r"[{},]|[^{},]+")
 _RUST_ROOTS = frozenset({"crate", "self", "super"})
@@ -48,6 +58,8 @@ def read_package_imports(text: str, code: str, language: str | None) -> Imports:
         _read_csharp(code, imports)
     elif language == "go":
         _read_go(text, code, imports)
+    elif language == "php":
+        _read_php(code, imports)
     else:
         _read_rust(code, imports)
     return imports
@@ -74,7 +86,20 @@ def _read_csharp(code: str, imports: Imports) -> None:
             imports.everything.append(module)
 
 
+def _read_php(code: str, imports: Imports) -> None:
+    if found := _PHP_PACKAGE.search(code):
+        imports.package = found[1]
+    for found in _PHP.finditer(code):
+        prefix, is_group, names = found[1].rpartition("{")
+        for part in names.strip("}").split(","):
+            if named := _PHP_NAME.fullmatch(part.strip()):
+                module, _, name = (prefix.strip() * bool(is_group) + named[1]).strip("\\").rpartition("\\")
+                imports.named[named[2] or name] = Imported(module, name)
+
+
 def _read_go(text: str, code: str, imports: Imports) -> None:
+    if package := _GO_PACKAGE.search(code):
+        imports.package = package[1]
     for found in _GO.finditer(code):
         # strings are blank in the code
         for alias, module in _GO_LINE.findall(text[found.start() : found.end()]):
@@ -132,7 +157,7 @@ def _rust_paths(tree: str) -> Iterator[str]:
 
 def qualified_by(module: str, language: str) -> str:
     """A module as a path with slashes, without what only says where a path begins."""
-    parts = [part for part in re.split(r"::|[./]", module) if part]
+    parts = [part for part in re.split(r"::|[./\\]", module) if part]
     if language == "rust":
         while parts and parts[0] in _RUST_ROOTS:
             parts.pop(0)
@@ -141,9 +166,14 @@ def qualified_by(module: str, language: str) -> str:
 
 def home_of(path: str, package: str | None, defined: Defined, language: str) -> str:
     """The home of a definition, as a path with slashes: its package or folder, and the definitions around it."""
-    if language == "csharp":
-        home = "" if defined.scope.startswith(package or "/") else (package or "").replace(".", "/")
-        return "/".join(filter(None, (home, defined.scope.replace(".", "/"))))
+    if language in WITH_NAMESPACES:
+        scope, stated = qualified_by(defined.scope, language), qualified_by(package or "", language)
+        first, _, rest = scope.partition("/")
+        if stated and first == stated.rpartition("/")[2]:
+            # the braces of a namespace are a scope, which may have the last part of its name alone
+            scope = rest
+        home = "" if scope.startswith(stated or "/") else stated
+        return "/".join(filter(None, (home, scope)))
     folder = posixpath.dirname(path)
     if language == "rust":
         stem = posixpath.splitext(posixpath.basename(path))[0]
@@ -163,7 +193,9 @@ def is_go_import(folder: str, module: str, root: str | None) -> bool:
     return bool(folder) and f"/{module}".endswith(f"/{folder}")
 
 
-def around_of(package: str) -> Iterable[str]:
-    """A namespace and those around it: each sees the names of all."""
+def around_of(package: str, language: str) -> Iterable[str]:
+    """A namespace and those around it whose names it sees: all of them in C#, none in PHP."""
+    if language == "php":
+        return [qualified_by(package, language)]
     parts = package.split(".")
     return ["/".join(parts[:number]) for number in range(len(parts), 0, -1)] if package else []

@@ -17,9 +17,15 @@ _EXTENSIONS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".mts", ".
 _MAX_OBJECT = 20_000
 _MAX_DOWN, _MAX_UP = 8, 6
 
-_FROM = re.compile(r"^[ \t]*(import|export)\b([^;\"'`()=]{0,600}?)\bfrom\b", re.MULTILINE)
+_FROM = re.compile(
+    r"(?:^|;)[ \t]*(import|export)\b(\s{0,99}(?:(?:type|typeof|defer|source)\s{1,99})?"
+    r"(?:[A-Za-z_$][\w$]{0,99}\s{0,99}(?:,\s{0,99})?)?"
+    r"(?:\*\s{0,99}(?:as\s{1,99}[\w$]{1,99}\s{0,99})?|\{[^{}]*\}\s{0,99})?)\bfrom\b",
+    re.MULTILINE,
+)
 _REQUIRE = re.compile(
-    r"(?:\b(?:const|let|var|import)[ \t]+|,[ \t]*(?:\n[ \t]*)?)(\{[^{}]*\}|\w+)[ \t]*=[ \t]*require[ \t]*\("
+    r"(?:\b(?:const|let|var|import)[ \t]+|,[ \t]*(?:\n[ \t]*)?)(\{[^{}]*\}|\w+)[ \t]*=[ \t]*"
+    r"(?:require|await[ \t]+import)[ \t]*\("
 )
 _REEXPORT = re.compile(
     r"\b(?:module[ \t]*\.[ \t]*)?exports(?:[ \t]*\.[ \t]*(\w+))?[ \t]*=[ \t]*require[ \t]*\(|\b__exportStar\(require\("

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from api.search.code.code_of_file import CodeOfFile, Meaning
 from api.search.code.imports import Imported
-from api.search.code.packages import around_of, home_of, is_go_import, is_in, qualified_by
+from api.search.code.packages import WITH_NAMESPACES, around_of, home_of, is_go_import, is_in, qualified_by
 from worker.state.search.code_texts import Defined
 
 
@@ -41,8 +41,10 @@ def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
     near = [each for each in candidates if _is_near(reader, code, each)]
     if near:
         return Meaning(tuple(near), "resolved")
+    members = _candidates(reader, code, name, members=True) if code.imports.everything else ()
     for module in code.imports.everything:
-        if found := [each for each in candidates if _is_of(reader, code, each, module)]:
+        # also those of a class, whose path is longer than that of its package
+        if found := [each for each in members if _is_of(reader, code, each, module)]:
             return Meaning(tuple(found), "resolved")
     if code.file.language == "rust" and not code.imports.everything:
         # what a file calls without an import is a macro or a type, if it is from the folder
@@ -66,6 +68,17 @@ def in_module(reader: CodeReader, code: CodeOfFile, imported: Imported) -> Meani
     return Meaning(candidates, "likely" if len(candidates) == 1 else "by_name")
 
 
+def package_called(reader: CodeReader, code: CodeOfFile, called: str, name: str) -> Imported | None:
+    """The import that brings what a file calls by a name: in Go, also one of a package that has another name."""
+    known = code.imports.named.get(called)
+    for each in code.imports.named.values() if known is None and code.file.language == "go" else ():
+        for found in in_module(reader, code, Imported(each.module, name)).targets:
+            home = reader.file(found.file_id)
+            if home is not None and home.imports.package == called:
+                return each
+    return known
+
+
 def is_same_language(reader: CodeReader, code: CodeOfFile, defined: Defined) -> bool:
     """Whether a definition is in a file with the ending of another one."""
     path = reader.path(defined.file_id) or ""
@@ -82,7 +95,7 @@ def _candidates(reader: CodeReader, code: CodeOfFile, name: str, *, members: boo
 
 def _home(reader: CodeReader, code: CodeOfFile, defined: Defined) -> str:
     language = code.file.language or ""
-    file = reader.file(defined.file_id) if language == "csharp" else None
+    file = reader.file(defined.file_id) if language in WITH_NAMESPACES else None
     home = home_of(reader.path(defined.file_id) or "", file.imports.package if file else None, defined, language)
     return f"/{home}/".replace("/src/", "/").strip("/") if language == "rust" else home
 
@@ -92,8 +105,8 @@ def _is_near(reader: CodeReader, code: CodeOfFile, defined: Defined) -> bool:
     language = code.file.language
     if language == "rust":
         return False
-    if language == "csharp":
-        return _home(reader, code, defined) in {"", *around_of(code.imports.package)}
+    if language in WITH_NAMESPACES:
+        return _home(reader, code, defined) in {"", *around_of(code.imports.package, language)}
     folder = posixpath.dirname(code.file.path)
     is_beside = posixpath.dirname(reader.path(defined.file_id) or "") == folder
     if language == "go":
@@ -110,6 +123,6 @@ def _is_of(reader: CodeReader, code: CodeOfFile, defined: Defined, module: str) 
         return not defined.scope and is_go_import(folder, module, reader.go_module())
     wanted = qualified_by(module, language)
     home = _home(reader, code, defined)
-    if language == "csharp":
+    if language in WITH_NAMESPACES:
         return home == wanted
     return is_in(home, wanted)

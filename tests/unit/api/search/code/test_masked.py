@@ -44,6 +44,8 @@ def test_what_is_left_of_python_are_its_names(file: Path) -> None:
     [
         ("python", "x = '''a\nb''' # c", "x =     \n        "),
         ("python", "f'{a} b' '{c}'", "f  a          "),
+        ("python", "f'{a(\"b\")} c'", "f  a(   )    "),
+        ("python", "def f(a: 'B | C') -> \"D.e\": {'g': 'h'}", "def f(a:  B | C ) ->  D.e : {   :    }"),
         ("python", "'open\ny", "     \ny"),
         ("javascript", "a // b\nc /* d\ne */ f `g ${h} i`", "a     \nc     \n     f      h    "),
         ("go", "a := 'b' + `c\nd`", "a :=     +   \n  "),
