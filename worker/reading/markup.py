@@ -36,7 +36,9 @@ _BAR = re.compile(rf"\|(?<=[{_HAN}]\|)(?=[\u3041-\u30ff])")
 IN_READINGS = {"<": _BEHIND_BASE, "《": re.compile("《"), "|": _BAR}
 #: In the syntax of ripgrep: the mark of each text with ruby text, and text that may occur within a word.
 MARK = rf"<\\?/?[rR]|《|[{_HAN}]\|"
-UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]|\{|\|[^{}\s]{1,600}\}"
+UNIT = r"<\\?/?[rR][^<>]{0,200}>|<[rR][tTpP][^<>]{0,200}>[^<>]{0,200}|《[^《》]{1,30}》|[\uff5c|]"
+#: A base in braces, which may have several characters.
+SEVERAL = rf"[{_HAN}]\|[\u3041-\u30ff]"
 
 
 def may_have(text: str) -> bool:

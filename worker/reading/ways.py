@@ -87,7 +87,7 @@ _ESCAPE = rf"{_UNICODE}|(?:\\{{1,2}}[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,
 _STRINGS = rf"{_ESCAPE}|{dialects.UNIT}"
 _MAIL = "(?:=[0-9A-F]{2}){1,4}"
 #: Names of hosts, several characters in one escape, the end of a continued line, encoded words and values.
-_SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} "
+_SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} |{markup.SEVERAL}"
 _ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|ENCODING=[Bb]"
 
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"

@@ -95,6 +95,16 @@ def test_ripgrep_finds_each_such_file(tmp_path: Path, type_: str, written: str, 
         assert ended.returncode == expected
 
 
+@pytest.mark.parametrize("type_", ["code", "json", "markdown", "tex", "text"])
+def test_ripgrep_takes_the_longest_literal_in_all_its_spellings(type_: str, tmp_path: Path) -> None:
+    way, program = way_of(type_), ripgrep.program()
+    assert way is not None
+    assert program is not None
+    (tmp_path / "file").write_text("Nothing of it.\n")
+    arguments = ripgrep_pattern("x" * read_forms._MAX_LITERAL, way)
+    assert subprocess.run([program, "-q", *arguments, str(tmp_path / "file")], check=False).returncode == 1
+
+
 def test_both_forms_are_found_in_order_and_once() -> None:
     text = '{"a": "Schröder",\n "b": "Schr\\u00f6der",\n\n "c": "Schröder und Schr\\u00f6der", "d": "Schr\\u00f6der"}'
     assert found(text, "json", pattern="schröder") == [(1, 8), (2, 8), (4, 8)]
