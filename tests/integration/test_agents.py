@@ -276,7 +276,7 @@ def test_a_folder_is_indexed_shown_and_brought_up_to_date(agent: Agent, root: Pa
     assert [each[0] for each in told] == sorted({each[0] for each in told})
     assert told
     assert told[-1][2] is not None
-    assert "files" in told[-1][2]
+    assert told[-1][2] == "ready: 1 of 1 file"
     listed = agent.data("list_folders")["folders"]
     assert (str(folder), "ready") in {(each.get("path"), each["state"]) for each in listed}
     (folder / "a.md").write_text("# Cranes\n\nThe harbour has a dredger.\n")
