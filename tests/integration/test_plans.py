@@ -24,7 +24,7 @@ from worker.state.queries import load
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
-FILES, FAILED, TEXTS = 30_000, 3, 2_000
+FILES, FAILED, TEXTS, BATCH = 30_000, 3, 2_000, 2_000
 
 FILL_FILES = """
 INSERT INTO search_index_file
@@ -226,6 +226,33 @@ def test_a_worker_finds_the_files_it_finishes_by_their_ids(pool: Pool, index_id:
     assert "search_index_file_pkey" in steps
     assert "search_index_file_held" not in steps
     assert "Seq Scan on search_index_file" not in steps
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(("index/files", "still_claimed"), ("index/files", "claim_on"), ("index/files", "add_paid")),
+        *(("index/chunks", "draft"), ("index/chunks", "lost"), ("index/listings", "unchanged")),
+        *(("index/leftovers", "return_files"), ("index/counting", "distrust"), ("search/freshness", "compare")),
+        *(("index/drift", "expected"), ("index/drift", "words"), ("tree/build_rows", "lost_leaves")),
+    ],
+)
+def test_the_files_of_a_large_batch_are_found_by_their_ids(pool: Pool, index_id: UUID, module: str, name: str) -> None:
+    """A join would read the files of all indexes for each batch, until these are far more than the batch."""
+    with pool.connection() as connection:
+        ids, chunks = (
+            [id_ for (id_,) in connection.execute(f"SELECT id FROM {table} LIMIT {BATCH}".encode()).fetchall()]
+            for table in ("search_index_file", "chunk")
+        )
+    values: dict[str, Any] = dict.fromkeys(("generations", "sizes", "mtimes", "chunks", "tokens"), [0] * BATCH)
+    values |= dict.fromkeys(("stamps", "paths", "id_paths"), [""] * BATCH)
+    values |= {"ids": ids, "files": ids, "file_ids": ids, "wanted": [True] * BATCH}
+    values |= {"owner": index_id, "index_id": index_id, "epoch": 0, "default": "english"}
+    if name == "draft":
+        values["ids"] = ["{}"] * BATCH
+    if name in ("expected", "words", "lost_leaves"):
+        values["ids"] = chunks
+    assert "Seq Scan on search_index_file" not in plan(pool, module, name, **values)
 
 
 def test_chunks_of_a_folder_that_is_not_counted_yet_are_drafted_without_reading_its_other_files(

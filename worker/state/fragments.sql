@@ -179,6 +179,11 @@ WHERE l.task_id = %(task_id)s AND l.absent AND f.status <> 'removed' AND NOT :is
 EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
+-- name: file_by_id
+-- The file f with the `file_id` of a row c, such as a claim or a chunk. One by one through the index: for a large batch,
+-- or before the table's rows are first counted, a join would read the files of all indexes.
+LATERAL (SELECT * FROM search_index_file f WHERE f.id = c.file_id LIMIT 1) f
+
 -- name: counted
 -- columns of a file f from which the counts of a task are computed
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,

@@ -25,12 +25,11 @@ COPY staged_chunk FROM STDIN
 -- Records chunks that the store gets before they have rows: only for files that this worker still holds under the
 -- index's current epoch. Returns the number of these files.
 WITH held AS MATERIALIZED (
-    SELECT f.id AS file_id, f.index_id, s.ids::uuid[] AS ids
-    FROM unnest(%(files)s::uuid[], %(generations)s::bigint[], %(ids)s::text[]) AS s (id, generation, ids) CROSS JOIN LATERAL (
-        -- One by one through the index: before the table's rows are first counted, a join would read all files of the
-        -- index. Without the status, as in still_claimed.
-        SELECT f.id, f.index_id FROM search_index_file f
-        WHERE f.id = s.id AND f.generation = s.generation AND f.lease_owner = %(owner)s LIMIT 1) f
+    SELECT f.id AS file_id, f.index_id, c.ids::uuid[] AS ids
+    FROM unnest(%(files)s::uuid[], %(generations)s::bigint[], %(ids)s::text[]) AS c (file_id, generation, ids)
+    CROSS JOIN :file_by_id
+    -- without the status, as in still_claimed
+    WHERE f.generation = c.generation AND f.lease_owner = %(owner)s
 ), i AS MATERIALIZED (
     SELECT id AS held_id, :hurry FROM search_index
     WHERE id = ANY (ARRAY (SELECT DISTINCT index_id FROM held)) AND epoch = %(epoch)s AND deleted_at IS NULL

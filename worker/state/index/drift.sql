@@ -114,12 +114,12 @@ WHERE i.id = %(index_id)s AND %(index_id)s IN (s.index_id, s.next_index_id) ORDE
 SELECT c.id, coalesce(f.node_id, f.id::text) AS file_node_id, f.live_id_path AS file_id_path,
        substring(f.live_path FROM '[^/]*$') AS file_name, f.type AS file_type, c.json_pointer, c.content_hash,
        c.id::text AS chunk_id, c.language, c.symbol, c.node_type, c.scope, c.level
-FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+FROM chunk c CROSS JOIN :file_by_id
 WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live AND NOT c.lost AND f.status = 'indexed'
 
 -- name: words
 SELECT c.id, f.live_path, f.properties, f.type, c.context, c.chunk_text, coalesce(f.words_language, %(default)s)
-FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s)
+FROM chunk c CROSS JOIN :file_by_id WHERE c.id = ANY (%(ids)s)
 
 -- name: lock_generations
 SELECT pg_advisory_xact_lock(hashtext('claim_generation'))

@@ -79,9 +79,8 @@ SELECT :avoid_table_scans
 -- name: still_claimed
 -- Files whose claim of this generation still holds. A file has an owner only while it is worked on. The status is not
 -- compared: the plan would read all rows that this worker holds or recently held instead of finding files by their ids.
-SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (id, generation)
-JOIN search_index_file f ON f.id = c.id AND f.generation = c.generation
-WHERE f.lease_owner = %(owner)s
+SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (file_id, generation) CROSS JOIN :file_by_id
+WHERE f.generation = c.generation AND f.lease_owner = %(owner)s
 
 -- name: stage_outcomes
 CREATE TEMP TABLE IF NOT EXISTS staged_outcome (

@@ -116,9 +116,8 @@ WITH known AS MATERIALIZED (
 :note_counts
 
 -- name: unchanged
-SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS l (id, stamp)
-JOIN search_index_file f ON f.id = l.id AND f.stamp = l.stamp
-WHERE :has_words OR f.status = 'skipped'
+SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS c (file_id, stamp) CROSS JOIN :file_by_id
+WHERE f.stamp = c.stamp AND (:has_words OR f.status = 'skipped')
 
 -- name: vanished_keys
 SELECT f.key FROM :vanished AND :has_live ORDER BY f.key

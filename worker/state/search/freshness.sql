@@ -7,15 +7,15 @@ SELECT count(*) FILTER (WHERE changed) AS unseen,
        count(*) FILTER (WHERE NOT changed AND status IN :open AND NOT awaits_vectors) AS open, count(id) AS known
 FROM (
     SELECT f.id, f.status, f.awaits_vectors, CASE
-        WHEN f.id IS NULL THEN l.wanted
-        WHEN (f.path, f.id_path) IS DISTINCT FROM (l.path, l.id_path) THEN true
-        WHEN f.stamp = '' THEN (f.size_bytes, f.mtime_ms) IS DISTINCT FROM (l.size_bytes, l.mtime_ms)
+        WHEN f.id IS NULL THEN c.wanted
+        WHEN (f.path, f.id_path) IS DISTINCT FROM (c.path, c.id_path) THEN true
+        WHEN f.stamp = '' THEN (f.size_bytes, f.mtime_ms) IS DISTINCT FROM (c.size_bytes, c.mtime_ms)
             OR f.status = 'indexed' AND EXISTS (
                 SELECT FROM search_index_task t WHERE t.id = f.task_id AND t.status IN ('cancelled', 'error'))
-        ELSE f.stamp <> l.stamp END AS changed
+        ELSE f.stamp <> c.stamp END AS changed
     FROM unnest(%(ids)s::uuid[], %(wanted)s::bool[], %(paths)s::text[], %(id_paths)s::text[], %(sizes)s::bigint[],
-                %(stamps)s::text[], %(mtimes)s::bigint[]) AS l (id, wanted, path, id_path, size_bytes, stamp, mtime_ms)
-    LEFT JOIN search_index_file f ON f.id = l.id AND f.status <> 'removed'
+                %(stamps)s::text[], %(mtimes)s::bigint[]) AS c (file_id, wanted, path, id_path, size_bytes, stamp, mtime_ms)
+    LEFT JOIN :file_by_id ON f.status <> 'removed'
 ) AS compared
 
 -- name: known

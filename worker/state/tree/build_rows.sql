@@ -124,7 +124,7 @@ UPDATE tree_leaf SET building = true WHERE tree_id = %(tree_id)s AND NOT buildin
 
 -- name: lost_leaves
 SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, c.context, c.chunk_text
-FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s)
+FROM chunk c CROSS JOIN :file_by_id WHERE c.id = ANY (%(ids)s)
 ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index, c.id
 
 -- name: count_unsummarised
