@@ -95,14 +95,19 @@ def test_ripgrep_finds_each_such_file(tmp_path: Path, type_: str, written: str, 
         assert ended.returncode == expected
 
 
+@pytest.mark.parametrize("length", [1, read_forms._MAX_LITERAL, read_forms._MAX_LITERAL + 1, 200])
 @pytest.mark.parametrize("type_", ["code", "json", "markdown", "tex", "text"])
-def test_ripgrep_takes_the_longest_literal_in_all_its_spellings(type_: str, tmp_path: Path) -> None:
+def test_ripgrep_takes_a_literal_of_any_length_in_all_its_spellings(type_: str, length: int, tmp_path: Path) -> None:
     way, program = way_of(type_), ripgrep.program()
     assert way is not None
     assert program is not None
     (tmp_path / "file").write_text("Nothing of it.\n")
-    arguments = ripgrep_pattern("x" * read_forms._MAX_LITERAL, way)
-    assert subprocess.run([program, "-q", *arguments, str(tmp_path / "file")], check=False).returncode == 1
+    (tmp_path / "other").write_text("z\u200b" * length + "\n")
+    pattern = ripgrep_pattern("z" * length, way)
+    ended = subprocess.run(
+        [program, *ripgrep._OPTIONS, *pattern, "file", "other"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"other\0")
 
 
 def test_both_forms_are_found_in_order_and_once() -> None:
