@@ -96,20 +96,21 @@ _DOTLESS = {"\\i": "i", "\\j": "j"}
 #: A letter under an accent, which may have an accent of its own; signs need no blank or brace before it.
 _BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
 _ACCENT = (
-    r"\\(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{)"
+    r"(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{)"
     r"|textcommabelow(?=\{))[ \t]?"
 )
-_COMMAND = rf"\\(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+_COMMAND = rf"(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+#: Each edit begins with one of four signs. A pattern that begins with a set of signs skips other text fast.
 _EDIT = re.compile(
-    rf"(?P<open>\{{)?(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
-    r"|\\(?P<sign>[_&%#$/-])"
-    r"|\\ruby(?:\[[^\[\]{}]{0,20}\])?\{(?P<below>[^{}\\]{1,40})\}\{[^{}\\]{0,80}\}"
+    r"[\\{^\"](?:(?:(?<=\\)|(?<=(?P<open>\{))\\)"
+    rf"(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
+    r"|(?<=\\)(?:(?P<sign>[_&%#$/-])|ruby(?:\[[^\[\]{}]{0,20}\])?\{(?P<below>[^{}\\]{1,40})\}\{[^{}\\]{0,80}\})"
     # a byte of Latin-1
-    r"|\^\^(?P<byte>[c-f][0-9a-f])"
-    r"|\"(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
+    r"|(?<=\^)\^(?P<byte>[c-f][0-9a-f])"
+    r"|(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
     # capitals that BibTeX must keep
-    r"|(?<![\\\w}\]])\{(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])|(?<=[^\W\d_])\{(?P<empty>\})(?=[^\W\d_])"
-    r"|\{(?P<inner>[^\W\d_]{1,8})\}"
+    r"|(?<=\{)(?:(?<![\\\w}\]]\{)(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])"
+    r"|(?<=[^\W\d_]\{)(?P<empty>\})(?=[^\W\d_])|(?P<inner>[^\W\d_]{1,8})\}))"
 )
 #: Characters before a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
