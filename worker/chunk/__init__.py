@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
@@ -136,16 +136,21 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
 
 def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> Iterator[_Placed]:
     """Yield the pieces without surrounding white space."""
-    read_part = limits.read_part
-    for piece in pieces:
-        start, part = trimmed(limits.text, piece.start, piece.end)
-        if part:
-            read = read_part(part)
-            end = start + len(part)
-            if limits.read is None or limits.fits_alone(start, end, part if read is None else read):
-                yield _made_placed((start, end, part, piece, read, 0))
-            else:
-                yield from _cut_again(limits, start, part, piece)
+    parts = [(*trimmed(limits.text, piece.start, piece.end), piece) for piece in pieces]
+    parts = [each for each in parts if each[1]]
+    for (start, part, piece), in_whole in zip(parts, _in_whole(limits, parts), strict=False):
+        read = limits.read_part(part)
+        if in_whole is None or limits.fits_alone(part if read is None else read, in_whole):
+            yield _made_placed((start, start + len(part), part, piece, read, 0))
+        else:
+            yield from _cut_again(limits, start, part, piece)
+
+
+def _in_whole(limits: Measure, parts: Sequence[tuple[int, str, ChunkSpan]]) -> Iterable[str | None]:
+    """Return how the whole text reads each of its parts; None if it reads all as they are written."""
+    if limits.read is None:
+        return repeat(None)
+    return limits.read.between([start for start, _, _ in parts], [start + len(part) for start, part, _ in parts])
 
 
 def _cut_again(limits: Measure, start: int, part: str, piece: ChunkSpan) -> Iterator[_Placed]:

@@ -151,12 +151,12 @@ class Measure:
         """Return the same limits for a part in its written form."""
         return replace(self, text=part, starts=self.tokenizer.starts(part), read=None)
 
-    def fits_alone(self, start: int, end: int, alone: str) -> bool:
-        """Return whether a span is within the limits when it is read `alone`.
+    def fits_alone(self, alone: str, in_whole: str) -> bool:
+        """Return whether a span that fits as it is read `in_whole` also fits when it is read `alone`.
 
         Its readable form may then differ: the lines around a blob may be needed to recognise it.
         """
-        if self.read is None or self.read.between(start, end) == alone:
+        if alone == in_whole:
             return True
         is_short = self.max_chars >= len(self.text) or len(alone) <= self.max_chars
         return is_short and self.alone(alone) <= self.max_tokens

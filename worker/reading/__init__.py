@@ -173,10 +173,10 @@ class ReadText:
         after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
         return np.asarray(np.where(edit < 0, offsets, after))
 
-    def between(self, start: int, end: int) -> str:
-        """Return the read text between two positions of the written one."""
-        first, last = self.read_at(np.array((start, end))).tolist()
-        return self.text[first:last]
+    def between(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
+        """Return the read text of each span of the written one."""
+        firsts, lasts = (self.read_at(np.array(side, dtype=np.int64)).tolist() for side in (starts, ends))
+        return map(self.text.__getitem__, map(slice, firsts, lasts))
 
     def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
         """Return these positions of the written text; `where` they start an edit, return its end."""

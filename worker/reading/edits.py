@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,6 +14,10 @@ class Edit(NamedTuple):
     start: int
     end: int
     text: str
+
+
+#: Builds an `Edit` from a tuple of its fields, in half the time of its own constructor.
+made_edit = partial(tuple.__new__, Edit)
 
 
 def merged(first: Iterable[Edit], others: Iterable[Edit]) -> Iterator[Edit]:

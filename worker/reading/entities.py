@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from html.entities import html5
 
 from worker.tokens.invisible import WINDOWS
@@ -14,6 +15,8 @@ _ESCAPED = "&amp;"
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 
 
+# most texts have a few entities many times
+@lru_cache(maxsize=1024)
 def decoded_entity(entity: str) -> str | None:
     """Return the decoded text of an entity; None if there is none."""
     inner = entity

@@ -9,11 +9,12 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from heapq import merge
 from itertools import chain
 
 from worker.reading import dialects
-from worker.reading.edits import Edit, all_of
+from worker.reading.edits import Edit, all_of, made_edit
 from worker.reading.entities import ENTITY, decoded_entity
 from worker.tokens.invisible import WINDOWS
 
@@ -80,6 +81,8 @@ _BLANKS = "\t\n\r"
 _NO_CHARACTER = 0xFFFD
 #: The first letter beyond ASCII that is one byte of Latin-1, and the last one.
 _FIRST_LATIN, _LAST_LATIN = 0xC0, 0xFF
+#: Maximum characters of a run of escapes whose decoded text is remembered.
+_MAX_FEW = 24
 #: Such letters in a row.
 _MAX_LATIN = 3
 
@@ -180,29 +183,42 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
-    found = ((match.span(), decoded_entity(match[0])) for match in ENTITY.finditer(text))
-    entities = (Edit(*span, read) for span, read in found if read is not None)
-    first = next(entities, None)
+    entities = _entities(text)
+    if (entity := next(entities, None)) is None:
+        return escaped
+    entities = chain((entity,), entities)
+    if (escape := next(escaped, None)) is None:
+        return entities
     # no escape begins or ends within an entity, or vice versa
-    return escaped if first is None else merge(escaped, chain([first], entities))
+    return merge(chain((escape,), escaped), entities)
+
+
+def _entities(text: str) -> Iterator[Edit]:
+    for match in ENTITY.finditer(text):
+        read = decoded_entity(match[0])
+        if read is not None:
+            yield made_edit((match.start(), match.end(), read))
 
 
 def _in_json(text: str) -> Iterator[Edit]:
     for match in _IN_JSON.finditer(text):
         start, end = match.span()
-        if match["one"]:
-            yield Edit(start, end, _SINGLE[match["one"]])
-        elif match["bytes"]:
+        kind = match.lastgroup
+        if kind == "one":
+            yield made_edit((start, end, _SINGLE[text[start + 1]]))
+        elif kind == "bytes":
             escaped = match[0].replace("\\\\", "\\")
             yield Edit(start, end, _of_utf8(escaped) or escaped)
         elif read := _characters(match[0], _BLANKS):
-            yield Edit(start, end, read)
+            yield made_edit((start, end, read))
         elif pairs := (end - start - len(match[0].lstrip("\\"))) // 2:
             # no letter follows: these are backslashes
             yield Edit(start, start + 2 * pairs, "\\" * pairs)
 
 
 def _escapes(text: str) -> Iterator[Edit]:
+    if not may_have_escapes(text):
+        return iter(())
     return all_of(dialects.in_literals(text), _of_many(text), dialects.edits(text))
 
 
@@ -231,6 +247,10 @@ def _characters(escapes: str, blanks: str = "") -> str:
 
     With `blanks` allowed, a blank replaces such a character, unless there are no others.
     """
+    return (_characters_of_few if len(escapes) <= _MAX_FEW else _characters_of_many)(escapes, blanks)
+
+
+def _characters_of_many(escapes: str, blanks: str) -> str:
     codes = [_code(number or code or another, name) for number, code, name, another in _ONE_UNICODE.findall(escapes)]
     # two halves of a pair become one character
     joined = (
@@ -240,6 +260,10 @@ def _characters(escapes: str, blanks: str = "") -> str:
     )
     shown = [c if c in blanks or (_is_text(c) and c != chr(_NO_CHARACTER)) else "" for c in joined]
     return "".join(c or " " for c in shown) if (any if blanks else all)(shown) else ""
+
+
+#: Most texts have a few runs many times.
+_characters_of_few = lru_cache(maxsize=1024)(_characters_of_many)
 
 
 def _code(number: str, name: str) -> int:

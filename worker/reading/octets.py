@@ -73,7 +73,8 @@ def _may_have_values(text: str) -> bool:
 
 def in_addresses(text: str) -> Iterator[Edit]:
     """Return edits that decode letters in the bytes of addresses, and in names of hosts."""
-    return merged(_bytes_of_addresses(text), _hosts(text) if "xn--" in text else ())
+    of_bytes = _bytes_of_addresses(text) if "%" in text else iter(())
+    return merged(of_bytes, _hosts(text)) if "xn--" in text else of_bytes
 
 
 def _hosts(text: str) -> Iterator[Edit]:
@@ -87,7 +88,7 @@ def _hosts(text: str) -> Iterator[Edit]:
 
 
 def _bytes_of_addresses(text: str) -> Iterator[Edit]:
-    for match in _ADDRESS.finditer(text) if "%" in text else ():
+    for match in _ADDRESS.finditer(text):
         written = match[0]
         if written[1] == "u":
             read = bytes.fromhex(written.replace("%u", "")).decode("utf-16-be", "replace")
@@ -107,7 +108,7 @@ def between_words(text: str) -> Iterator[Edit]:
 
 def in_mails(text: str) -> Iterator[Edit]:
     """Return edits that decode bytes and encoded words in mails and cards, and join words across line ends."""
-    if "=" not in text:
+    if "=" not in text or not _IN_MAIL.search(text):
         return iter(())
     return merged(_in_heads(text), merged(_in_bodies(text), _line_ends(text)))
 
