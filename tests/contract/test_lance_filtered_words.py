@@ -74,6 +74,6 @@ def test_lance_reads_no_long_filter_that_many_rows_pass(place: Path, searched: M
     asked = [leg for leg in legs(range(10, FILES), 5) if leg.keywords in WORDS]
     assert all(found.ids for found in store.search(SPACE, asked))
     assert searched.call_count == 0
-    # none of the best rows is in these files
+    # none of the best rows is in these files: a slower search would say that others have the word
     store.search(SPACE, [leg for leg in legs(range(FILES // 2), 1) if leg.keywords == TOP])
-    assert searched.call_count == 1
+    assert searched.call_count == 0

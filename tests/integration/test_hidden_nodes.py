@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.content.acl import Sight, admits
+from schemas.content.acl import MAX_PRINCIPALS, Sight, admits
 from tests.integration.database import do, know_nodes, rows_read
+from worker.state.access import acl
 from worker.state.content import nodes
 from worker.state.content.nodes import NewNode, StoredContent
 from worker.state.pool import Pool
@@ -71,6 +72,22 @@ def test_pages_read_no_hidden_node_and_no_hidden_list(pool: Pool, lists: int, hi
     assert pages[0] == pages[1]
     assert [len(page) for page in pages[0]] == [PAGE] * (SHOWN // PAGE)
     assert costs[1] <= costs[0] + SHOWN
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_caller_in_many_groups_reads_none_of_the_other_lists(pool: Pool, is_known: bool) -> None:
+    """Whether or not Postgres has statistics of the lists."""
+    project, groups = f"p-{uuid4()}", frozenset(f"group:{number}" for number in range(MAX_PRINCIPALS))
+    with pool.connection() as connection:
+        for reader, count in (("group:7", 3), ("user:eve", HIDDEN)):
+            connection.execute(MAKE_LISTS, {"project": project, "reader": reader, "lists": count})
+    if is_known:
+        do(pool, "ANALYZE acl_class")
+    else:
+        do(pool, "DELETE FROM pg_statistic WHERE starelid = 'acl_class'::regclass")
+    before = rows_read(pool, "acl_class")
+    assert len(acl.readable(pool, project, groups)) == 3
+    assert rows_read(pool, "acl_class") - before < 100
 
 
 @pytest.mark.parametrize("most_lists", [nodes.MAX_LISTS_READ, 0])

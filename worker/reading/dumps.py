@@ -50,8 +50,8 @@ _ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX
 _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
 #: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
 _DECIMAL = "-?[0-9]{1,3}"
-_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,\s{{0,60}}{_DECIMAL}(?![\w.]))+")
-_SOME_DECIMALS = re.compile(rf"(?:{_DECIMAL},\s{{0,20}}){{2}}")
+_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.]))+")
+_SOME_DECIMALS = re.compile(rf"(?:{_DECIMAL},[ \t\r\n]{{0,20}}){{2}}")
 _ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
 #: Escapes, with unescaped signs between them.
 _ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:(?:[^\\]|\\[^xu]){{0,60}}?{_ONE_ESCAPED})+")
@@ -68,6 +68,8 @@ _SOME_SEPARATED = re.compile(rf"(?:{_HEX}{{2}}[:, ]){{4}}")
 _MAX_CUT = 3
 #: Number of byte values, and the minimum share of each quarter of them among the bytes of most files.
 _VALUES, _MIN_QUARTER = 256, 0.02
+#: Fewest different bytes of an array.
+_MIN_DISTINCT = 64
 #: Minimum shares of downward and upward steps, which sorted tables lack. Maximum share of small steps; curves have
 #: more.
 _MIN_STEPS, _SMALL_STEP, _MAX_SMALL_STEPS = 0.1, 2, 0.6
@@ -147,7 +149,7 @@ def _array(block: str) -> int:
     numbers = np.array([int(each, 16) for each in digits])
     if int(numbers.max()) < _VALUES:
         return len(digits)
-    return 2 * len(digits) if _goes_up_and_down(numbers) else 0
+    return 2 * len(digits) if _is_spread(numbers >> 8) and _goes_up_and_down(numbers) else 0
 
 
 def _decimals(block: str) -> int:
@@ -158,9 +160,14 @@ def _decimals(block: str) -> int:
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
         return 0
-    quarters = np.bincount(numbers % _VALUES // (_VALUES // 4), minlength=4)
-    is_spread = int(quarters.min()) >= _MIN_QUARTER * len(numbers)
-    return len(numbers) if is_spread and _goes_up_and_down(numbers) else 0
+    return len(numbers) if _is_spread(numbers % _VALUES) and _goes_up_and_down(numbers) else 0
+
+
+def _is_spread(octets: NDArray[np.int64]) -> bool:
+    """Return whether bytes have many values, from all quarters: codes and categories have few."""
+    counts = np.bincount(octets, minlength=_VALUES)
+    quarters = counts.reshape(4, -1).sum(axis=1)
+    return bool(np.count_nonzero(counts) >= _MIN_DISTINCT and quarters.min() >= _MIN_QUARTER * len(octets))
 
 
 def _goes_up_and_down(numbers: NDArray[np.int64]) -> bool:

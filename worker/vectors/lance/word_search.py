@@ -16,6 +16,8 @@ from worker.vectors.rows import words
 
 #: Minimum share of all rows that pass a filter for a search without it, which reads so many times the expected rows.
 MANY_PASS, SPARE = 0.1, 1.5
+#: Growth of the number of rows from one attempt to the next.
+MORE = 4
 #: Rows whose texts are read at a time.
 BATCH_ROWS = 4_096
 
@@ -48,20 +50,22 @@ def found_among(opened: Any, leg: Leg, share: float, passes: Callable[[Any], Any
     """Return the result of `found` for a filter that this `share` of all rows passes, by a search without the filter.
 
     A filter that names thousands of files takes Lance longer than the search. `passes` returns a mask of the passing
-    `_rowid`s. Returns None if the filter is needed: fewer of the best rows pass it than of all rows.
+    `_rowid`s. If too few of the best rows pass, more rows are found, still without the filter: how long a search takes
+    must not say whether hidden rows have the words. Returns None if too few of all rows pass.
     """
     if share < MANY_PASS:
         return None
     limit = int(SPARE / share * ties.first_limit(leg.limit))
-    rows = _best(opened, leg, "", limit, with_ids=False)
-    passing = rows.filter(passes(rows["_rowid"].to_numpy()))
-    if len(rows) < limit:
-        return passing
-    # rows that tie with the last one may be missing
-    is_certain = len(passing) >= leg.limit and (
-        passing["_score"][leg.limit - 1].as_py() - rows["_score"][-1].as_py() > ties.EQUAL
-    )
-    return passing if is_certain else None
+    while True:
+        rows = _best(opened, leg, "", limit, with_ids=False)
+        passing = rows.filter(passes(rows["_rowid"].to_numpy()))
+        # rows that tie with the last one may be missing
+        if len(rows) < limit or (
+            len(passing) >= leg.limit
+            and passing["_score"][leg.limit - 1].as_py() - rows["_score"][-1].as_py() > ties.EQUAL
+        ):
+            return passing
+        limit *= MORE
 
 
 def _best(opened: Any, leg: Leg, condition: str, limit: int, *, with_ids: bool) -> Any:
