@@ -8,12 +8,15 @@ from dataclasses import replace
 from functools import wraps
 from threading import Lock
 from typing import Any, Protocol, TypeVar, runtime_checkable
+from uuid import UUID
 
 from cachetools import TTLCache
 
+from api.http.lookup_cache import LookupCache
 from api.http.sight import ListsVersion, SeenIndex
 from schemas.content.acl import Sight
 from schemas.errors import FoldexError, ServerBusy
+from schemas.queries.metadata import MetadataRule
 from worker.resources import Resources
 from worker.state.access import acl
 from worker.state.index import tools
@@ -25,6 +28,9 @@ MAX_TIMES = 5
 BEGIN_SECONDS = 0.25
 #: Projects whose versions a process remembers.
 MAX_PROJECTS = 10_000
+#: Seconds for which a process remembers rules of tools, by the version of the lists: each change of rules makes a new
+#: one. The number of entries of all these rules.
+RULES_SECONDS, MAX_RULES = 300, 100_000
 
 #: Operations that call `by_current_lists` themselves: a stream of events begins before its answer is made.
 CHECKED_WITHIN = frozenset({"query_tool", "search_project"})
@@ -32,9 +38,17 @@ CHECKED_WITHIN = frozenset({"query_tool", "search_project"})
 WITHOUT_FILES = frozenset({"get_access", "get_hosts", "list_indexers", "list_models", "list_sources"})
 
 Answer = TypeVar("Answer")
+Rules = tuple[MetadataRule, ...]
 
 _lock = Lock()
 _versions: TTLCache[str, ListsVersion] = TTLCache(MAX_PROJECTS, BEGIN_SECONDS)
+#: By tool, and by the number of revocations.
+_rules: LookupCache[tuple[UUID, int], Rules] = LookupCache(
+    lambda _key: None,
+    RULES_SECONDS,
+    MAX_RULES,
+    lambda _key, rules: 1 + sum(1 + len(rule.set) + len(rule.acl or ()) for rule in rules),
+)
 
 
 @runtime_checkable
@@ -96,11 +110,19 @@ def by_current_lists(
 
 
 def by_lists(pool: Pool, index: SeenIndex, lists: ListsVersion | None) -> SeenIndex:
-    """The index for an answer by these lists. The rules of its tool are read again: those at hand may be older."""
+    """The index for an answer by these lists, with the rules that its tool has in them: those at hand may be older."""
     if lists is None or lists.number is None or index.tool_id is None:
         return index if lists is None else replace(index, lists=lists)
-    found = tools.index_of_tool(pool, index.tool_id)
-    return replace(index, lists=lists, metadata=index.metadata if found is None else found.metadata)
+    tool_id = index.tool_id
+    rules = _rules.get((tool_id, lists.number.revoked), lambda: _present_rules(pool, tool_id))
+    metadata = index.metadata if rules is None else index.metadata.model_copy(update={"rules": rules})
+    return replace(index, lists=lists, metadata=metadata)
+
+
+def _present_rules(pool: Pool, tool_id: UUID) -> Rules | None:
+    # read after the version. If they are newer, so is the version at the end of the answer
+    found = tools.index_of_tool(pool, tool_id)
+    return None if found is None else tuple(found.metadata.rules)
 
 
 def _present(pool: Pool, project_id: str) -> ListsVersion:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from types import ModuleType
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from api.http.current_lists import MAX_TIMES, answers_by_current_lists, by_current_lists
-from api.http.sight import ListsVersion
+from api.http.current_lists import MAX_TIMES, answers_by_current_lists, by_current_lists, by_lists
+from api.http.sight import ListsVersion, SeenIndex, seen
+from api.search.text.visibility import are_counted
 from schemas.content.acl import EVERYTHING, Sight
+from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import NotFound, ServerBusy
+from schemas.tool import IndexSettings, ToolConfig
 from worker.state.access import acl
+from worker.state.content import nodes
+from worker.state.content.nodes import NewNode, StoredContent
+from worker.state.index import tool_actions, tools
 from worker.state.pool import Pool
 
 NOBODY = Sight(frozenset())
+SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 
 
 class Lists:
@@ -102,3 +112,60 @@ def test_an_endpoint_that_is_awaited_checks_itself() -> None:
     async def waits() -> None: ...
 
     assert answers_by_current_lists(waits) is waits
+
+
+def seen_index(pool: Pool, project: str, **config: object) -> SeenIndex:
+    """An index of a new folder `f` of a project, as nobody sees it."""
+    nodes.insert(pool, project, NewNode("f", None, "f", "folder"), StoredContent())
+    source = NodesSource(kind="nodes", node_id="f")
+    wanted = tools.NewIndex(project, source, "h.1", SETTINGS, "lancedb", "store")
+    tool_id, _ = tools.create(pool, wanted, name="", config=ToolConfig.model_validate(config))
+    index = tools.index_of_tool(pool, tool_id)
+    assert index is not None
+    return seen(index, NOBODY)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, calls: Counter[str]) -> None:
+    function = getattr(module, name)
+
+    def counted(*given: Any) -> Any:
+        calls[name] += 1
+        return function(*given)
+
+    monkeypatch.setattr(module, name, counted)
+
+
+def test_the_rules_of_a_tool_are_read_again_when_they_change(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, reads = f"p-{uuid4()}", Counter[str]()
+    index = seen_index(pool, project, rules=[{"path": "a/**", "acl": ["user:ann"]}])
+    assert index.tool_id is not None
+    count_calls(monkeypatch, tools, "index_of_tool", reads)
+
+    def paths() -> list[str]:
+        # the index at hand is always the first one
+        present = ListsVersion(acl.version(pool, project))
+        return [rule.path for rule in by_lists(pool, index, present).metadata.rules]
+
+    assert [paths() for _ in range(3)] == [["a/**"]] * 3
+    assert reads.total() == 1
+    config = ToolConfig.model_validate({"rules": [{"path": "b/**", "acl": ["user:ann"]}]})
+    tool_actions.change_config(pool, index.tool_id, config, None)
+    assert paths() == ["b/**"]
+    tool_actions.change_config(pool, index.tool_id, ToolConfig(), None)
+    assert paths() == []
+    assert reads.total() == 3
+
+
+def test_counts_are_shown_until_a_list_may_hide_a_file(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, reads = f"p-{uuid4()}", Counter[str]()
+    index = seen_index(pool, project)
+    count_calls(monkeypatch, acl, "may_hide", reads)
+    # elsewhere in the project
+    nodes.insert(pool, project, NewNode("g", None, "g", "text", acl=["user:ann"]), StoredContent())
+    assert [are_counted(pool, index) for _ in range(3)] == [True] * 3
+    assert reads.total() == 1
+    nodes.insert(pool, project, NewNode("a", "f", "a", "text", acl=["user:ann"]), StoredContent())
+    assert [are_counted(pool, index) for _ in range(3)] == [False] * 3
+    assert reads.total() == 2
+    nodes.delete(pool, project, "a")
+    assert are_counted(pool, index)

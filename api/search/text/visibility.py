@@ -91,7 +91,10 @@ def are_counted(pool: Pool, index: SeenIndex) -> bool:
     """
     if index.sight.is_whole:
         return True
-    return not rules_with_lists(index) and (_version(pool, index) is None or not acl.may_hide(pool, index.id))
+    version = _version(pool, index)
+    if rules_with_lists(index):
+        return False
+    return version is None or not _may_hide.get((index.id, version), lambda: acl.may_hide(pool, index.id))
 
 
 def ids_of(visible: VisibleFiles | None) -> frozenset[UUID] | None:
@@ -165,3 +168,5 @@ def _remembered(seconds: float) -> LookupCache[_Lookup, _Found]:
 
 
 _cache, _at_rest = _remembered(VISIBLE_SECONDS), _remembered(AT_REST_SECONDS)
+#: Whether a list may hide a file of an index, as long as no list and no place of a node changes.
+_may_hide: LookupCache[tuple[UUID, Version], bool] = LookupCache(lambda _key: None, AT_REST_SECONDS)
