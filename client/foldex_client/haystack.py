@@ -10,8 +10,7 @@ from haystack.utils import Secret
 
 from foldex_client.addresses import AnyTool, id_of
 from foldex_client.client import AsyncFoldex, Foldex
-from foldex_client.models import Hit
-from foldex_client.retrieving import TOP_K, Question, metadata_of
+from foldex_client.retrieving import TOP_K, Described, Question
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -85,7 +84,7 @@ class FoldexRetriever:
         return Question(self._client, self._async_client, *place, number, self._options)
 
 
-def _documents(hits: Iterable[Hit]) -> list[Document]:
+def _documents(hits: Iterable[Described]) -> list[Document]:
     return [
-        Document(id=str(hit.chunk_id), content=hit.chunk_text, meta=metadata_of(hit), score=hit.score) for hit in hits
+        Document(id=str(hit.chunk_id), content=hit.chunk_text, meta=metadata, score=hit.score) for hit, metadata in hits
     ]

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from foldex_client.client import AsyncFoldex, Foldex
 from foldex_client.models import Hit, Tool
-from foldex_client.retrieving import TOP_K, Question, metadata_of
+from foldex_client.retrieving import TOP_K, Question
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,7 +51,7 @@ class FoldexRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 # LangChain's signature
         k: int | None = None,
     ) -> list[Document]:
-        return [_document(hit) for hit in self._question(k).hits(query)]
+        return [_document(*each) for each in self._question(k).hits(query)]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
@@ -60,7 +60,7 @@ class FoldexRetriever(BaseRetriever):
             # as the base class does, which passes no further arguments
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k)
             return await run_in_executor(None, find)
-        return [_document(hit) for hit in await self._question(k).hits_async(query)]
+        return [_document(*each) for each in await self._question(k).hits_async(query)]
 
     def _question(self, k: int | None = None) -> Question:
         place = (self.tool, self.project_id, self.tools, self.paths)
@@ -68,5 +68,5 @@ class FoldexRetriever(BaseRetriever):
         return Question(self.client, self.async_client, *place, number, self.options)
 
 
-def _document(hit: Hit) -> Document:
-    return Document(id=hit.chunk_id, page_content=hit.chunk_text, metadata=metadata_of(hit))
+def _document(hit: Hit, metadata: dict[str, Any]) -> Document:
+    return Document(id=hit.chunk_id, page_content=hit.chunk_text, metadata=metadata)

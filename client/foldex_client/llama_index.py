@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle
 from foldex_client.addresses import AnyTool
 from foldex_client.client import AsyncFoldex, Foldex
 from foldex_client.models import Hit
-from foldex_client.retrieving import IDS, TOP_K, Question, metadata_of
+from foldex_client.retrieving import SHOWN, TOP_K, Question
 
 
 class FoldexRetriever(BaseRetriever):
@@ -39,17 +39,16 @@ class FoldexRetriever(BaseRetriever):
         super().__init__(**base)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(hit) for hit in self._question.hits(query_bundle.query_str)]
+        return [_node(*each) for each in self._question.hits(query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if self._question.async_client is None:
             return await asyncio.to_thread(self._retrieve, query_bundle)
-        return [_node(hit) for hit in await self._question.hits_async(query_bundle.query_str)]
+        return [_node(*each) for each in await self._question.hits_async(query_bundle.query_str)]
 
 
-def _node(hit: Hit) -> NodeWithScore:
-    metadata = metadata_of(hit)
-    hidden = [name for name in metadata if name in IDS]
+def _node(hit: Hit, metadata: dict[str, Any]) -> NodeWithScore:
+    hidden = [name for name in metadata if name not in SHOWN]
     node = TextNode(
         id_=hit.chunk_id,
         text=hit.chunk_text,

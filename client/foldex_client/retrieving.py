@@ -8,7 +8,10 @@ from typing import Any
 
 from foldex_client.addresses import AnyTool
 from foldex_client.client import AsyncFoldex, Foldex
-from foldex_client.models import Hit
+from foldex_client.models import AcrossAnswer, Answer, Hit
+
+#: A hit, and the metadata that a framework keeps beside its text.
+Described = tuple[Hit, dict[str, Any]]
 
 #: Hits of a query.
 TOP_K = 10
@@ -39,18 +42,15 @@ class Question:
         if (self.tool is None) == (self.project_id is None):
             raise ValueError("Give either a tool, or a project_id with tools or paths.")
 
-    def hits(self, query: str) -> Sequence[Hit]:
+    def hits(self, query: str) -> list[Described]:
         """The hits of a query, best first."""
         if self.client is None:
             raise ValueError("This retriever has only an async_client; await its asynchronous method.")
-        found: Sequence[Hit] = self._search(self.client, query).results
-        return found
+        return _described(self._search(self.client, query))
 
-    async def hits_async(self, query: str) -> Sequence[Hit]:
+    async def hits_async(self, query: str) -> list[Described]:
         """The same with the `async_client`, which must be there."""
-        answer = await self._search(self.async_client, query)
-        found: Sequence[Hit] = answer.results
-        return found
+        return _described(await self._search(self.async_client, query))
 
     def _search(self, client: Foldex | AsyncFoldex | None, query: str) -> Any:
         options: dict[str, Any] = {"top_k": self.top_k, **self.options}
@@ -61,7 +61,11 @@ class Question:
         return asked.search(self.project_id, query, **{**options, **places})
 
 
-def metadata_of(hit: Hit) -> dict[str, Any]:
-    """The metadata of a hit that a framework keeps beside its text."""
+def _described(answer: Answer | AcrossAnswer) -> list[Described]:
+    """The hits of an answer. A score is a chance if the answer is `calibrated`."""
+    return [(hit, {**_fields(hit), "calibrated": answer.calibrated}) for hit in answer.results]
+
+
+def _fields(hit: Hit) -> dict[str, Any]:
     values = {name: getattr(hit, name, None) for name in (*SHOWN, *IDS)}
     return {name: value for name, value in values.items() if value is not None}
