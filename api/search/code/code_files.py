@@ -104,6 +104,13 @@ class CodeFiles:
         found = _GO_MODULE.search(code.text) if code else None
         return found[1] if found else None
 
+    def files_at(self, paths: Sequence[str]) -> list[CodeOfFile]:
+        """The files at some of these paths, in this order."""
+        self._look_up(paths)
+        ids = [id_ for path in paths if (id_ := self._paths[path]) is not None]
+        self.read(ids)
+        return [code for id_ in ids if (code := self._files[id_]) is not None]
+
     @remembered
     def module(self, code: CodeOfFile, module: str) -> CodeOfFile | None:
         """The file of a module, as another file imports it; None if the folder has none."""

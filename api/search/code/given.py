@@ -23,7 +23,7 @@ _LITERALS = {("python", "["): "list", ("python", "{"): "dict"}
 _SCRIPT_LITERALS = {"[": "Array"}
 #: An array of what was named.
 _ARRAY = re.compile(r"[ \t]*\[\]")
-_REST, _RESTS = re.compile(r"[(,]\s{0,99}(\*\*?)$"), {"*": "tuple", "**": "dict"}
+_STARRED, _RESTS = re.compile(r"[(,]\s{0,99}(\*\*?)$"), {"*": "tuple", "**": "dict"}
 _BRACKET = re.compile(r"[()\[\]{}]")
 #: Characters of a value that are read.
 _MAX_VALUE = 10_000
@@ -98,7 +98,7 @@ def given(
                 of_closures += names
                 continue
         else:
-            of_rest += [_RESTS[rest[1]]] if language == "python" and (rest := _REST.search(before)) else []
+            of_rest += [_RESTS[rest[1]]] if language == "python" and (rest := _STARRED.search(before)) else []
             names = list(_choices(lines, before, variable if follows else "", end, language))
         is_given = is_given or bool(names)
         yield from names

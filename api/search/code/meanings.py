@@ -13,9 +13,9 @@ from uuid import UUID
 from api.search.code import script_members
 from api.search.code.answers import remembered
 from api.search.code.bare_members import beside_members, hides, holders_of, reached
+from api.search.code.built_in import may_be
 from api.search.code.code_files import CodeFiles
 from api.search.code.code_of_file import FUNCTIONS, LITERAL, MEMBER, PATH, RECEIVER, CodeOfFile, Meaning, one_of
-from api.search.code.elsewhere import may_be
 from api.search.code.given import given, returned
 from api.search.code.imports import Imported
 from api.search.code.own_names import holder_of, is_local
@@ -236,7 +236,7 @@ class Meanings(CodeFiles):
             before = f"{imported.module}::{imported.name}" if imported else head
             module = "::".join(filter(None, (before, *filter(None, rest.split(".")))))
             found = in_module(self, code, Imported(module, name))
-            if found.confidence == "resolved":
+            if found.confidence == "resolved" or (found.targets and not self.named(name)):
                 return found
         if not rest:
             found = self._of_word(code, head, name, within)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from api.search.code.imports import Imported, Imports
@@ -44,9 +44,14 @@ _PHP = re.compile(
 )
 _PHP_NAME = re.compile(r"(?:(?:function|const)\s{1,9})?([\w\\]{1,500})(?:\s{1,9}as\s{1,9}(\w{1,200}))?")
 _PHP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w\\]+)", re.MULTILINE)
-_RUST = re.compile(r"^[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+", re.MULTILINE)
+_RUST = re.compile(r"(?:^|[{};])[ \t]*(?:pub(?:\([^()\n]*\))?[ \t]+)?use[ \t\n]+", re.MULTILINE)
 _RUST_PART = re.compile(r"[{},]|[^{},]+")
 _RUST_ROOTS = frozenset({"crate", "self", "super"})
+#: Files of Rust whose module is their folder.
+_RUST_FOLDERS = ("lib", "main", "mod")
+_RUST_BUILT_IN = frozenset({"std", "core", "alloc"})
+#: Folders above a file of Rust in which the root of its crate is looked for.
+_MAX_ABOVE = 8
 
 
 def read_package_imports(text: str, code: str, language: str | None) -> Imports:
@@ -119,9 +124,10 @@ def _read_rust(code: str, imports: Imports) -> None:
                 imports.everything.append(module)
             elif name == "self":
                 last = module.rpartition("::")[2]
-                imports.named[alias.strip() or last] = Imported(module.rpartition("::")[0], last)
+                imports.named.setdefault(alias.strip() or last, Imported(module.rpartition("::")[0], last))
             elif name:
-                imports.named[alias.strip() or name] = Imported(module, name)
+                # a module within the file may import again what the file does
+                imports.named.setdefault(alias.strip() or name, Imported(module, name))
 
 
 def _rust_trees(code: str) -> Iterator[str]:
@@ -176,9 +182,54 @@ def home_of(path: str, package: str | None, defined: Defined, language: str) -> 
         return "/".join(filter(None, (home, scope)))
     folder = posixpath.dirname(path)
     if language == "rust":
-        stem = posixpath.splitext(posixpath.basename(path))[0]
-        folder = folder if stem in {"mod", "lib", "main"} else posixpath.join(folder, stem)
+        folder = _rust_folder(path)
     return "/".join(filter(None, (folder, defined.scope)))
+
+
+def rust_files(module: str, path: str) -> tuple[list[str], list[str]]:
+    """The paths that a module may have, as a file at `path` names it: in its own crate, and in another one's folder."""
+    first, *rest = module.split("::")
+    above = [posixpath.dirname(path)]
+    while above[-1] and len(above) < _MAX_ABOVE:
+        above.append(posixpath.dirname(above[-1]))
+    crates = [each for each in above if posixpath.basename(each) == "src"]
+    crates += [joined for each in above for joined in (posixpath.join(each, "src"), each)]
+    here = _rust_folder(path)
+    if first == "crate":
+        return _rust_paths_of(crates, rest), []
+    if first in {"self", "super"}:
+        ups = [first, *rest].count("super")
+        for _ in range(ups):
+            here = posixpath.dirname(here)
+        return _rust_paths_of([here], rest[ups - (first == "super") :]), []
+    if not first or first in _RUST_BUILT_IN:
+        return [], []
+    names = dict.fromkeys((first, first.replace("_", "-")))
+    beside = [posixpath.join(each, way, name, "src") for each in above for way in ("", "crates") for name in names]
+    # the first part may also be the name of the own crate
+    return _rust_paths_of([here, *crates], [first, *rest], 1), _rust_paths_of([*beside, *crates], rest)
+
+
+def _rust_folder(path: str) -> str:
+    """The folder of the modules below a file."""
+    folder, name = posixpath.split(path)
+    stem = posixpath.splitext(name)[0]
+    return folder if stem in _RUST_FOLDERS else posixpath.join(folder, stem)
+
+
+def _rust_paths_of(roots: Sequence[str], parts: list[str], known: int = 0) -> list[str]:
+    """Where a module may be below some roots. The last part may stand in the file of the one around it, if not `known`.
+
+    `known`: how many parts, at the beginning, are files or folders.
+    """
+    within = [parts[:-1]] if len(parts) > known else []
+    found = [posixpath.join(root, *each) for each in (parts, *within) for root in roots]
+    return [
+        path
+        for at in dict.fromkeys(found)
+        for path in (f"{at}.rs" if at else "", *(posixpath.join(at, f"{name}.rs") for name in _RUST_FOLDERS))
+        if path
+    ]
 
 
 def is_in(home: str, module: str) -> bool:

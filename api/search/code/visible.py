@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
 from api.search.code.code_of_file import CodeOfFile, Meaning
 from api.search.code.imports import Imported
-from api.search.code.packages import WITH_NAMESPACES, around_of, home_of, is_go_import, is_in, qualified_by
+from api.search.code.packages import WITH_NAMESPACES, around_of, home_of, is_go_import, is_in, qualified_by, rust_files
 from worker.state.search.code_texts import Defined
+
+#: Imports that one name is followed through.
+_MAX_PASSED = 100
 
 
 class CodeReader(Protocol):
@@ -25,6 +29,10 @@ class CodeReader(Protocol):
 
     def path(self, file_id: UUID) -> str | None:
         """Its path."""
+        ...
+
+    def files_at(self, paths: Sequence[str]) -> list[CodeOfFile]:
+        """The files at some of these paths, in this order."""
         ...
 
     def go_module(self) -> str | None:
@@ -46,6 +54,8 @@ def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
         # also those of a class, whose path is longer than that of its package
         if found := [each for each in members if _is_of(reader, code, each, module)]:
             return Meaning(tuple(found), "resolved")
+        if passed := _passed_on(reader, code, Imported(module, name), set()):
+            return passed
     if code.file.language == "rust" and not code.imports.everything:
         # what a file calls without an import is a macro or a type, if it is from the folder
         candidates = tuple(each for each in candidates if each.kind != "function")
@@ -57,15 +67,41 @@ def visible(reader: CodeReader, code: CodeOfFile, name: str) -> Meaning:
 
 def in_module(reader: CodeReader, code: CodeOfFile, imported: Imported) -> Meaning:
     """The meaning of a name of another module or package."""
+    return _in_module(reader, code, imported, set())
+
+
+def _in_module(reader: CodeReader, code: CodeOfFile, imported: Imported, seen: set[tuple[UUID, Imported]]) -> Meaning:
     name = imported.name or ""
     candidates = _candidates(reader, code, name, members=code.file.language == "java")
     found = tuple(each for each in candidates if _is_of(reader, code, each, imported.module))
     if found:
         return Meaning(found, "resolved")
+    if passed := _passed_on(reader, code, imported, seen):
+        return passed
     if code.file.language != "rust" or not candidates:
         return Meaning((), "likely")
     # a crate may pass on what one of its modules defines
     return Meaning(candidates, "likely" if len(candidates) == 1 else "by_name")
+
+
+def _passed_on(
+    reader: CodeReader, code: CodeOfFile, imported: Imported, seen: set[tuple[UUID, Imported]]
+) -> Meaning | None:
+    """What a module of Rust imports and passes on, also under another name, such as `pub use a::f as g`."""
+    key = (code.file.id, imported)
+    if code.file.language != "rust" or key in seen or len(seen) >= _MAX_PASSED:
+        return None
+    seen.add(key)
+    own, others = rust_files(imported.module, code.file.path)
+    for paths, is_own in ((own, True), (others, False)):
+        for home in reader.files_at(paths):
+            named = home.imports.named.get(imported.name or "")
+            choices = [named] if named else [Imported(each, imported.name) for each in home.imports.everything]
+            for each in choices:
+                meant = _in_module(reader, home, each, seen)
+                if meant.targets and (named or meant.confidence == "resolved"):
+                    return meant if is_own else meant.weaker("likely")
+    return None
 
 
 def package_called(reader: CodeReader, code: CodeOfFile, called: str, name: str) -> Imported | None:

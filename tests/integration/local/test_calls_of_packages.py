@@ -168,6 +168,55 @@ pub fn typed(store: &mut Store) { store.put("d"); }
 pub fn unknown<T>(thing: T) { thing.put("e"); }
 """,
 }
+RENAMED = {
+    "src/lib.rs": """
+mod deep;
+mod near;
+pub mod user;
+pub use crate::deep::inner::first as second;
+pub use deep::inner::Thing as Item;
+pub use near::*;
+pub mod prelude { pub use crate::deep::inner::first as early; }
+""",
+    "src/deep/mod.rs": "pub mod inner;\npub use self::inner::{first as third, last};\n",
+    "src/deep/inner.rs": """
+pub struct Thing {}
+
+impl Thing { pub fn turn(&self) {} }
+
+pub fn first() {}
+
+pub fn last() {}
+""",
+    "src/near.rs": "pub use super::deep::third as fourth;\n",
+    "src/user.rs": """
+use crate::prelude::*;
+use crate::{fourth, second as fifth, Item};
+
+pub fn by_import() { fifth(); }
+
+pub fn by_path() { crate::second(); }
+
+pub fn by_folder() { crate::deep::third(); }
+
+pub fn by_star() { fourth(); }
+
+pub fn by_prelude() { early(); }
+
+pub fn same_name() { crate::deep::last(); }
+
+pub fn of_type(item: &Item) { item.turn(); }
+
+mod tests {
+    use super::fifth;
+    fn tested() { fifth(); }
+}
+""",
+    "src/main.rs": "fn main() { shop::second(); }\n",
+    # passes on to itself
+    "src/round.rs": "pub use self::other as lost;\npub use self::lost as other;\npub use crate::round::*;\n",
+    "src/lost.rs": "use crate::round::lost;\n\npub fn missing() { lost(); }\n",
+}
 CSHARP = {
     "Base/Box.cs": """
 namespace Shop.Base;
@@ -231,7 +280,7 @@ class Use
 def shops(running: Service, root: Path) -> dict[str, str]:
     """A tool for each language, whose code has equal names in different places."""
     made = {}
-    for language, texts in {"java": JAVA, "go": GO, "rust": RUST, "csharp": CSHARP}.items():
+    for language, texts in {"java": JAVA, "go": GO, "rust": RUST, "renamed": RENAMED, "csharp": CSHARP}.items():
         folder = root / f"shop-{language}"
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -287,6 +336,25 @@ def test_rust_follows_paths_impls_fields_and_traits(running: Service, shops: dic
     assert sure(running, tool, "callers", "Store.check") == {"Store/open": RESOLVED}
     assert sure(running, tool, "callers", "Job.work") == {"Engine/run": RESOLVED}
     assert sure(running, tool, "callers", "format") == {}, "the macro is not this function, which is not imported"
+
+
+def test_rust_follows_what_modules_pass_on_under_other_names(running: Service, shops: dict[str, str]) -> None:
+    tool = shops["renamed"]
+    assert sure(running, tool, "callers", "first") == {
+        "by_import": RESOLVED,
+        "tests/tested": RESOLVED,
+        "by_path": RESOLVED,
+        "by_folder": RESOLVED,
+        "by_star": RESOLVED,
+        "by_prelude": RESOLVED,
+        # the crate has this name, or another one
+        "main": ("likely", 1),
+    }
+    assert sure(running, tool, "callers", "last") == {"same_name": RESOLVED}
+    assert sure(running, tool, "callers", "Thing.turn") == {"of_type": RESOLVED}
+    for caller in ("by_import", "by_path", "by_folder", "by_star", "by_prelude"):
+        assert sure(running, tool, "callees", caller) == {"first": RESOLVED}
+    assert sure(running, tool, "callees", "missing") == {"lost": ("likely", 0)}
 
 
 def test_csharp_follows_namespaces_partial_classes_and_parents(running: Service, shops: dict[str, str]) -> None:
