@@ -255,6 +255,17 @@ def test_the_files_of_a_large_batch_are_found_by_their_ids(pool: Pool, index_id:
     assert "Seq Scan on search_index_file" not in plan(pool, module, name, **values)
 
 
+def test_lost_chunks_of_a_claim_are_found_by_their_files(pool: Pool, index_id: UUID) -> None:
+    """While words are searchable before vectors, each claim reads what its files lack."""
+    with pool.connection() as connection, connection.transaction(force_rollback=True):
+        files = [id_ for (id_,) in connection.execute("SELECT id FROM search_index_file LIMIT 192").fetchall()]
+        connection.execute(f"UPDATE chunk SET lost = true WHERE id IN (SELECT id FROM chunk LIMIT {BATCH})".encode())
+        connection.execute("ANALYZE chunk")
+        steps = explained(connection, "index/chunks", "lost", {"files": files})
+    assert "chunk_file" in steps
+    assert "Seq Scan on chunk" not in steps
+
+
 def test_chunks_of_a_folder_that_is_not_counted_yet_are_drafted_without_reading_its_other_files(
     postgres_url: str, template_url: str
 ) -> None:

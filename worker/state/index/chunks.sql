@@ -4,10 +4,12 @@ FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_i
 
 -- name: lost
 -- live, but without their vectors in the store
-SELECT file_id, id, chunk_index, content_hash, language, lead, trail, embedded, chunk_text, start_char, end_char,
-       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page, type
-FROM chunk JOIN (SELECT id AS file_id, type FROM search_index_file WHERE id = ANY (%(files)s)) f USING (file_id)
-WHERE live AND lost ORDER BY file_id, chunk_index
+SELECT c.file_id, c.id, chunk_index, content_hash, c.language, lead, trail, embedded, chunk_text, start_char, end_char,
+       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page, f.type
+FROM search_index_file f CROSS JOIN LATERAL (
+    -- the order makes the plan look up each file: a join would read all chunks
+    SELECT * FROM chunk c WHERE c.file_id = f.id AND c.live AND c.lost ORDER BY c.chunk_index) c
+WHERE f.id = ANY (%(files)s) ORDER BY c.file_id, chunk_index
 
 -- name: note_vectors
 -- The store has these chunks. It now has their words too, unless Postgres keeps the words of all chunks.
