@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from unittest.mock import Mock
@@ -77,3 +78,36 @@ def test_lance_reads_no_long_filter_that_many_rows_pass(place: Path, searched: M
     # none of the best rows is in these files: a slower search would say that others have the word
     store.search(SPACE, [leg for leg in legs(range(FILES // 2), 1) if leg.keywords == TOP])
     assert searched.call_count == 0
+
+
+@pytest.mark.parametrize("large_rows", [ALWAYS.large_rows, 1])
+def test_after_an_edit_a_filter_is_applied_to_new_rows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_rows: int
+) -> None:
+    """Also if its column has an index."""
+
+    def row(number: int) -> VectorRow:
+        return VectorRow(
+            UUID(int=number), axis(number % D, number), {"file_node_id": f"f{number % 4}"}, Keywords("w", "w")
+        )
+
+    store = LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, large_rows=large_rows))
+    store.write(SPACE, D, [row(number) for number in range(ROWS)])
+    store.optimize(SPACE)
+    warmed(store, SPACE)
+    found = Mock(wraps=word_search.row_ids)
+    monkeypatch.setattr(word_search, "row_ids", found)
+    filtered = Leg(ROWS, vector=axis(0), conditions=[Condition("file_node_id", "in", ["f1", "f2"])])
+
+    def ids() -> set[int]:
+        return {UUID(id_).int for id_ in store.search(SPACE, [filtered])[0].ids}
+
+    expected = {number for number in range(ROWS) if number % 4 in (1, 2)}
+    assert ids() == expected
+    store.write(SPACE, D, [row(ROWS), row(ROWS + 1), row(ROWS + 2)], deletes=[UUID(int=5), UUID(int=4)])
+    assert ids() == expected - {5} | {ROWS + 1, ROWS + 2}
+    store.write(SPACE, D, [replace(row(1), attributes={"file_node_id": "f3"}, generation=1)])
+    assert ids() == expected - {5, 1} | {ROWS + 1, ROWS + 2}
+    store.write(SPACE, D, deletes=[UUID(int=6)])
+    assert ids() == expected - {5, 1, 6} | {ROWS + 1, ROWS + 2}
+    assert ["_rowid IN" in call.args[1] for call in found.call_args_list] == [False, True, True]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from random import Random
+from typing import Any
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -294,22 +296,49 @@ def test_only_long_stretches_of_rows_are_compared_by_themselves(
     assert multiplied == compared
 
 
-def test_rows_of_a_filter_are_those_at_hand() -> None:
-    def read(order: list[int]) -> NamespaceRows:
-        embedded, vectors = np.ones(3, dtype=bool), np.eye(3, DIMENSIONS, dtype=np.float32)
-        return rows([str(UUID(int=n)) for n in order], np.array(order, dtype=np.uint64), vectors, embedded=embedded)
+class Filter:
+    """Which rows pass, and what was read to find them."""
 
-    cache, asked = vector_cache.FilterCache(), 0
+    def __init__(self) -> None:
+        self.read: list[Any] = []
 
-    def passing() -> RowIds:
-        nonlocal asked
-        asked += 1
-        return np.array([7], dtype=np.uint64)
+    def passing(self, present: RowIds, among: RowIds | None) -> RowIds:
+        self.read.append(among)
+        read = present if among is None else among
+        passing: RowIds = read[read % 3 == 1]
+        return passing
 
-    before, again = read([5, 6, 7]), read([7, 5, 6])
-    for held, expected, reads in ((before, 2, 1), (before, 2, 1), (again, 0, 2), (again, 0, 2)):
-        assert np.flatnonzero(cache.passing((1,), "x", held, passing)).tolist() == [expected]
-        assert asked == reads
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_rows_that_grow_a_filter_reads_only_new_ones(seed: int) -> None:
+    table, cache, filtered = Table(seed), vector_cache.FilterCache(), Filter()
+    table.change()
+    growing = GrowingNamespaceRows(0, table.read(table.row_ids()), 1_000_000)
+    states: list[tuple[int, NamespaceRows, RowIds]] = []
+
+    def check(version: int, held: NamespaceRows, row_ids: RowIds) -> None:
+        passing = cache.passing(version, "x", held, partial(filtered.passing, row_ids))
+        assert len(passing) == len(held.unit)
+        assert passing[held.positions_of(row_ids)].tolist() == (row_ids % 3 == 1).tolist()
+
+    for version in range(1, 30):
+        _, before = growing.latest
+        table.change()
+        row_ids = table.row_ids()
+        new = before.missing(row_ids)
+        if not growing.advance(before, version, row_ids, table.read(new) if len(new) else None):
+            growing = GrowingNamespaceRows(version, table.read(row_ids), 1_000_000)
+        held = growing.latest[1]
+        filtered.read = []
+        check(version, held, row_ids)
+        if states and held.lineage is before.lineage:
+            assert [sorted(read.tolist()) for read in filtered.read] == [sorted(new.tolist())] * bool(len(new))
+        else:
+            assert filtered.read == [None]
+        states.append((version, held, row_ids))
+    # a search that began before the last changes needs rows that they deleted
+    for state in reversed(states):
+        check(*state)
 
 
 class _Counted(list[str]):

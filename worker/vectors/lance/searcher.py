@@ -25,7 +25,7 @@ from worker.vectors import Leg, Ranked, ties
 from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.background import BackgroundReads
 from worker.vectors.lance.crashes import OpenCalls
-from worker.vectors.lance.filter_sql import where
+from worker.vectors.lance.filter_sql import is_in, where
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
@@ -139,7 +139,7 @@ class Searcher:
         # LanceDB searches vectors while this thread searches words
         nearest = self._begin(_nearest_rows(opened, in_table)) if in_table else None
         # usually all legs have the same filter
-        passing = {each: self._passing(number, opened, each, cached_rows) for each in set(conditions)}
+        passing = {each: self._passing(opened, each, cached_rows) for each in set(conditions)}
         answers = [
             _by_words(opened, leg, cached_rows, cached_words, passing[condition])
             if leg.vector is None
@@ -159,19 +159,17 @@ class Searcher:
         most = vector_index.max_narrow_rows(opened.dataset)
         for condition in conditions:
             read = partial(word_search.row_ids, opened.dataset, condition, most + 1)
-            row_ids = self._filtered.row_ids((number, opened.version, "some"), condition, read)
+            row_ids = self._filtered.row_ids(number, opened.version, condition, read)
             if vector_index.is_narrow(row_ids, most):
                 narrow[condition] = self._run(_read_prepared(opened.table.take_row_ids(row_ids.tolist())))
         return narrow
 
-    def _passing(
-        self, number: int, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None
-    ) -> Passing | None:
+    def _passing(self, opened: TableSnapshot, condition: str, cached_rows: NamespaceRows | None) -> Passing | None:
         """Return which rows in memory pass a filter; None without rows or filter."""
         if cached_rows is None or not condition:
             return None
-        read = partial(word_search.row_ids, opened.dataset, condition)
-        return self._filtered.passing((number, opened.version), condition, cached_rows, read)
+        read = partial(_passing_row_ids, opened, condition)
+        return self._filtered.passing(opened.version, condition, cached_rows, read)
 
     def _in_memory(
         self, namespace: str, number: int, opened: TableSnapshot
@@ -365,6 +363,14 @@ def _by_words(
         answer = word_search.found(opened.dataset, leg, with_ids=cached_rows is None)
     ids = answer["id"].to_pylist() if cached_rows is None else cached_rows.ids_at(answer["_rowid"].to_numpy())
     return ranked(ids, answer["_score"].to_pylist(), descending=True, limit=leg.limit)
+
+
+def _passing_row_ids(opened: TableSnapshot, condition: str, among: RowIds | None) -> RowIds:
+    """Find the rows that pass a filter, `among` some or all. Of many, the filter is cheaper for all."""
+    if among is not None and len(among) <= FEW_ROWS:
+        condition = f"{is_in('_rowid', among.tolist())} AND {condition}"
+    row_ids: RowIds = word_search.row_ids(opened.dataset, condition)
+    return row_ids
 
 
 def _passes(rows: NamespaceRows, passing: Passing, row_ids: RowIds) -> Passing:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, pairwise, starmap
 from threading import Lock
 from typing import Any, Generic, TypeVar
-from weakref import ref
 
 import numpy as np
 from cachetools import LRUCache
@@ -72,13 +71,14 @@ _threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="nearest")
 _has_threads = Lock()
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class NamespaceRows:
     """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
     `row_ids` (n) are the store's row ids, ascending. `positions` (n) are the places of the rows in `ids`, `id_starts`
     and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: deleted rows, rows
-    without a vector, and rows that do not pass a filter. `rough` rules out rows before these are compared.
+    without a vector, and rows that do not pass a filter. `rough` rules out rows before these are compared. States of
+    the same `lineage` have the same row at each position that both have.
     """
 
     ids: list[str]
@@ -88,6 +88,7 @@ class NamespaceRows:
     positions: Positions
     absent: Positions
     rough: RoughRows | None = None
+    lineage: object = field(default_factory=object)
 
     def nearest(self, vector: Vector, limit: int, passing: Passing | None = None) -> Ranked:
         """Return the `limit` rows nearest by cosine distance among the `passing` ones, ties ordered by id."""
@@ -238,7 +239,8 @@ def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | Non
         is_absent[added.absent + len(before.unit)] = True
     order = np.argsort(ids)
     starts = before.id_starts if added is None else np.concatenate([before.id_starts, added.id_starts])
-    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], np.flatnonzero(is_absent))
+    absent = np.flatnonzero(is_absent)
+    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], absent, lineage=before.lineage)
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -332,28 +334,43 @@ class FilterCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._cached: LRUCache[Hashable, tuple[ref[NamespaceRows] | None, NDArray[Any]]] = LRUCache(
+        #: What passes, and the version of the table in which that was found.
+        self._cached: LRUCache[Hashable, tuple[int, NDArray[Any]]] = LRUCache(
             MAX_FILTER_BYTES, getsizeof=lambda kept: kept[1].nbytes + _ENTRY_BYTES
         )
 
-    def row_ids(self, state: State, condition: str, read: Callable[[], RowIds]) -> RowIds:
-        """Return the row ids that pass a condition in this state; `read` finds them. Callers must not modify them."""
-        return self._get((state, _condition_digest(condition)), None, read)
+    def row_ids(self, number: int, version: int, condition: str, read: Callable[[], RowIds]) -> RowIds:
+        """Return the row ids that pass a condition in this version; `read` finds them. Callers must not modify them."""
+        key = number, _condition_digest(condition)
+        of_version, found = self._get(key)
+        return self._put(key, version, read()) if found is None or of_version != version else found
 
-    def passing(self, state: State, condition: str, rows: NamespaceRows, read: Callable[[], RowIds]) -> Passing:
-        """Return a mask of the rows that pass a condition in this state, as `row_ids`."""
-        key = state, _condition_digest(condition), "passing"
-        # positions may change within a state, when rows are read again
-        return self._get(key, rows, lambda: rows.are_at(read()))
+    def passing(
+        self, version: int, condition: str, rows: NamespaceRows, read: Callable[[RowIds | None], RowIds]
+    ) -> Passing:
+        """Return a mask of the rows that pass a condition. Callers must not modify it.
 
-    def _get(self, key: Hashable, rows: NamespaceRows | None, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        `read` finds those rows among some, or among all (None). A stored row never changes, so a later version reads
+        only new rows. For an earlier one all are read: the mask may lack rows that were deleted since.
+        """
+        key = rows.lineage, _condition_digest(condition)
+        of_version, known = self._get(key)
+        if known is None or of_version > version:
+            return self._put(key, version, rows.are_at(read(None)))
+        if len(known) == len(rows.unit):
+            return known
+        passing = rows.are_at(read(rows.row_ids[rows.positions >= len(known)]))
+        passing[: len(known)] = known
+        return self._put(key, version, passing)
+
+    def _get(self, key: Hashable) -> tuple[int, NDArray[Any] | None]:
         with self._lock:
-            of_rows, passing = self._cached.get(key, (None, None))
-        if passing is None or (None if of_rows is None else of_rows()) is not rows:
-            passing = make()
-            if passing.nbytes + _ENTRY_BYTES <= MAX_FILTER_BYTES:
-                with self._lock:
-                    self._cached[key] = None if rows is None else ref(rows), passing
+            return self._cached.get(key, (0, None))
+
+    def _put(self, key: Hashable, version: int, passing: NDArray[Any]) -> NDArray[Any]:
+        if passing.nbytes + _ENTRY_BYTES <= MAX_FILTER_BYTES:
+            with self._lock:
+                self._cached[key] = version, passing
         return passing
 
 
