@@ -19,6 +19,8 @@ MAX_SPAN = 32 << 10
 MAX_LINES = 10_000
 #: Maximum globs of a request. Each is matched against every path.
 MAX_GLOBS = 20
+#: Maximum lines before a hit, after it, and of its match.
+MAX_CONTEXT = 50
 #: Maximum spans of a hit. An answer may have thousands of hits.
 MAX_SPANS = 100
 
@@ -70,8 +72,8 @@ class Grep(Times):
         description="File types as for ripgrep's -t, such as python or md; null: every type.",
     )
     metadata: MetadataFilter = Field(default=None, description=FILTER_DESCRIPTION, examples=[FILTER_EXAMPLE])
-    before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
-    after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
+    before: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines of context before each hit.")
+    after: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines of context after each hit.")
     max_per_file: int | None = Field(
         default=None, ge=1, le=10_000, description="Maximum number of hits per file; null: no limit."
     )
@@ -97,6 +99,9 @@ class GrepHit(BaseModel):
     before: list[str] = Field(description="Lines before the hit, as many as requested.", examples=[[]])
     after: list[str] = Field(description="Lines after the hit, as many as requested.", examples=[[]])
     end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
+    rest: list[str] | None = Field(
+        default=None, description=f"With `end_line`, the lines of the match after the first, at most {MAX_CONTEXT}."
+    )
     spans: list[Span] | None = Field(
         default=None,
         description=f"With `spans`, the matches in the preview, at most {MAX_SPANS}. Empty if the line matches only as "

@@ -62,6 +62,19 @@ def test_it_prints_what_ripgrep_prints(running: Service, folder: Path, shape: tu
         assert (done.returncode, found) == (status, lines), arguments
 
 
+@pytest.mark.parametrize("pattern", [r"token\nx", r"TODO\s+\w+", r"x$[^x]*\bTODO", "x\\n\\(token"])
+@pytest.mark.parametrize("around", [(), ("-C", "1"), ("-A", "2"), ("-F",)], ids=" ".join)
+def test_the_lines_of_a_match_are_those_of_ripgrep(
+    running: Service, folder: Path, pattern: str, around: tuple[str, ...]
+) -> None:
+    status, lines = rg(folder, "-U", *around, pattern, "./")
+    done = foldex(running, "grep", "-U", *around, pattern, cwd=folder)
+    assert (done.returncode, [f"./{line}" if line != "--" else line for line in done.stdout.splitlines()]) == (
+        status,
+        lines,
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

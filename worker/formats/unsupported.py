@@ -32,8 +32,9 @@ UNSUPPORTED = {
         "zip tar gz tgz bz2 tbz2 xz txz zst 7z rar jar war ear whl egg apk ipa dmg iso cab deb rpm lz4 crx"
     ),
     "Executables and compiled files are not supported; index their source instead.": (
-        "exe dll so dylib o bin class pyc pyo pyd wasm elc beam node msi"
+        "exe dll so dylib o class pyc pyo pyd wasm elc beam node msi"
     ),
+    "Foldex does not read this binary file; export its content as .txt, .csv or .pdf.": "bin",
     "Fonts contain no text; exclude the file.": "ttf otf woff woff2 eot ttc",
     "Database files are not supported; export the tables as .csv.": "db sqlite sqlite3 mdb accdb dbf",
     "Binary data files are not supported; export the data as .csv or .jsonl.": (

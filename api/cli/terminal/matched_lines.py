@@ -54,7 +54,7 @@ class MatchPrinter:
                 click.echo(f"{place(path, None)}:{count}")
 
     def _print_groups(self, path: str, hits: Sequence[GrepHit]) -> None:
-        ends = {hit.line: hit.end_line for hit in hits if hit.end_line}
+        ends = {hit.line + len(hit.rest or ()): hit.end_line for hit in hits if hit.end_line}
         last = None
         for number, line in sorted(_lines(path, hits).items()):
             if self._has_context and not self._is_first and (last is None or number > last + 1):
@@ -65,13 +65,17 @@ class MatchPrinter:
 
 def _lines(path: str, hits: Iterable[GrepHit]) -> dict[int, str]:
     """The lines of hits and those around them, each once."""
-    lines: dict[int, str] = {}
+    around, matched = dict[int, str](), dict[int, str]()
     for hit in hits:
         for number, text in _around(hit):
-            lines.setdefault(number, f"{place(path, number, '-')}-{clean(text)}")
-        end = click.style(f" … to line {hit.end_line}", dim=True) if hit.end_line else ""
-        lines[hit.line] = f"{place(path, hit.line)}:{_coloured(hit)}{end}"
-    return lines
+            around.setdefault(number, f"{place(path, number, '-')}-{clean(text)}")
+        matched[hit.line] = f"{place(path, hit.line)}:{_coloured(hit)}"
+        last = hit.line
+        for last, text in enumerate(hit.rest or (), hit.line + 1):
+            matched.setdefault(last, f"{place(path, last)}:{clean(text)}")
+        if hit.end_line and last < hit.end_line:
+            matched[last] += click.style(f" … to line {hit.end_line}", dim=True)
+    return around | matched
 
 
 def _around(hit: GrepHit) -> Iterator[tuple[int, str]]:

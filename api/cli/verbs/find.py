@@ -130,7 +130,7 @@ def _has_upper_case(pattern: str) -> bool:
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
 @click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
 @click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
-@click.option("-U", "--multiline", is_flag=True, help="Let a match span lines; its first line is printed.")
+@click.option("-U", "--multiline", is_flag=True, help="Let a match span lines.")
 @click.option("-o", "--only-matching", is_flag=True, help="Print only what matches; with -c, count it.")
 @click.option(
     "-m", "--max-count", metavar="N", type=click.IntRange(1, MAX_HITS), help="Maximum hits of a file; default: all."

@@ -15,7 +15,7 @@ from api.search.grep.scope import SearchableText, TextSearch, TimeOver, UnreadFi
 from api.search.grep.texts import all_texts
 from api.search.text.visibility import are_counted
 from schemas.errors import FilterMatchesNothing, SourceError
-from schemas.queries.grep import Grep, GrepAnswer, GrepHit
+from schemas.queries.grep import MAX_CONTEXT, Grep, GrepAnswer, GrepHit
 from schemas.queries.search import Coverage, Note
 from worker.resources import Resources
 from worker.state.index import counting
@@ -114,6 +114,7 @@ def _check_path(search: TextSearch) -> None:
 def _hit(text: SearchableText, line: MatchedLine, request: Grep, search: TextSearch) -> GrepHit:
     preview, column = shown(text.data[line.start : line.end], line.match_start)
     floor = 0 if text.narrowed is None else text.narrowed.start
+    further = line.last_number - line.number
     return GrepHit(
         file_id_path=text.id_path,
         file_path=text.path,
@@ -122,7 +123,8 @@ def _hit(text: SearchableText, line: MatchedLine, request: Grep, search: TextSea
         preview=preview,
         before=lines_before(text.data, line.start, request.before, floor),
         after=lines_after(text.data, line.stop, request.after),
-        end_line=line.last_number if line.last_number > line.number else None,
+        end_line=line.last_number if further else None,
+        rest=lines_after(text.data, line.end, min(further, MAX_CONTEXT)) if further else None,
         spans=spans_shown(text.data, line, search.pattern, search.check) if request.spans else None,
     )
 

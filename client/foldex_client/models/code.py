@@ -27,6 +27,7 @@ class GrepHit(Model):
     before: list[str]
     after: list[str]
     end_line: int | None = None
+    rest: list[str] | None = None
     spans: list[Span] | None = None
 
 

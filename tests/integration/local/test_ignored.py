@@ -93,7 +93,7 @@ def test_code_that_no_person_wrote_is_skipped_unless_it_is_kept(running: Service
     assert running.wait(kept)["ignored"] == {}
     assert paths(running, kept, status="indexed") == {*expected, "x.min.js"} - {"program.bin"}
     (program,) = running.files(kept, status="skipped")
-    assert (program["reason"], "Executables" in program["message"]) == ("unsupported_type", True)
+    assert (program["reason"], "does not read this binary file" in program["message"]) == ("unsupported_type", True)
 
 
 def test_a_file_is_shown_as_its_content_tells(running: Service, root: Path) -> None:

@@ -131,9 +131,14 @@ def test_a_multi_line_match_tells_its_last_line(
 ) -> None:
     monkeypatch.setattr(matched_lines, "path_in", lambda _, path: path)
     fields = {"file_path": "a.py", "file_id_path": "/a.py", "before": [], "after": ["last"], "spans": None}
-    found = [SimpleNamespace(line=4, end_line=6, preview="def get(", **fields)]
-    MatchPrinter("lines", has_context=True).print(TOOL, cast("Any", found))
-    assert capsys.readouterr().out == "a.py:4:def get( … to line 6\na.py-7-last\n"
+    for rest, printed in (
+        ([], "a.py:4:def get( … to line 6\n"),
+        (["    x,"], "a.py:4:def get(\na.py:5:    x, … to line 6\n"),
+        (["    x,", "):"], "a.py:4:def get(\na.py:5:    x,\na.py:6:):\n"),
+    ):
+        found = [SimpleNamespace(line=4, end_line=6, preview="def get(", rest=rest, **fields)]
+        MatchPrinter("lines", has_context=True).print(TOOL, cast("Any", found))
+        assert capsys.readouterr().out == f"{printed}a.py-7-last\n"
 
 
 @pytest.mark.parametrize("told", [(), {"Rules hide nothing."}])
