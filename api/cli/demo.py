@@ -16,6 +16,7 @@ import click
 
 from api.agents.folders import root_of
 from api.cli.service.connection import skip_the_program_of_httpx
+from api.cli.service.folder_tools import allow_folder
 from api.cli.terminal import output
 from api.cli.terminal.flags import in_flags
 from api.cli.terminal.output import clean, excluded
@@ -55,7 +56,9 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
     """Start everything, index `folder`, answer `queries` and stop. Returns the exit status, 1 if indexing failed."""
     root = (folder or ROOT).resolve()
     # the stack's processes read their settings from the environment
-    os.environ.update(LOCAL_SOURCE_ROOTS=os.pathsep.join(map(str, [*settings.local_source_roots, root])), AUTH="off")
+    os.environ.update(AUTH="off")
+    # a later start may read the folder too, as `foldex open` does
+    allow_folder(settings.foldex_home.resolve(), str(root))
     skip_the_program_of_httpx()
     from foldex_client import Foldex
 

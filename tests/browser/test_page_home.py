@@ -204,6 +204,45 @@ def test_the_page_has_its_own_words_for_errors(running: Service, new_page: NewPa
     assert {code: text for code, text in said.items() if FOR_PROGRAMS.search(text)} == {}
 
 
+def test_facets_stand_beside_the_hits_where_there_is_room(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page, "#/?q=tea")
+    narrowing = page.get_by_role("navigation", name="Folder", exact=True)
+    for width, is_beside in zip(WIDTHS, (False, True, True), strict=True):
+        page.set_viewport_size({"width": width, "height": 900})
+        box, hit = narrowing.bounding_box(), page.locator(".hit").first.bounding_box()
+        assert box is not None
+        assert hit is not None
+        assert (box["x"] + box["width"] <= hit["x"]) is is_beside, width
+        assert (box["y"] + box["height"] <= hit["y"]) is not is_beside, width
+
+
+def test_a_wait_and_a_place_are_told_without_settings_and_ids(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page)
+    script = """async ([warnings, tools]) => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { warningOf, placeOf } = await import(`${base}messages.js`);
+      return [...warnings.map(warningOf), ...tools.map(placeOf)];
+    }"""
+    warnings = [
+        "Waiting for another worker: bulk@host has another LOCAL_SOURCE_ROOTS, and failed: '/a' is outside it.",
+        "The provider answers `429`; it is asked again in 20 s.",
+    ]
+    tools = [
+        {"place": "node 4b28a684-3e09-4fd6-8f68-36d23b47643c", "source": {"kind": "nodes"}},
+        {"place": "/srv/docs", "source": {"kind": "local"}},
+    ]
+    assert page.evaluate(script, [warnings, tools]) == [
+        "Waiting for another worker; “Workers” says why.",
+        "The provider answers 429; it is asked again in 20 s.",
+        "stored files",
+        "/srv/docs",
+    ]
+
+
 def test_home_is_accessible_at_every_width(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
     page = home(running, new_page, reduced_motion="reduce")
     for route in ("#/", "#/?q=tea", "#/?q=zeppelin&folder=none"):

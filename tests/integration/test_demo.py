@@ -13,6 +13,7 @@ import pytest
 
 from schemas.reason import Reason
 from tests.service import environment
+from worker.machine.named_folders import named_folders, named_folders_file
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "data"
@@ -76,6 +77,8 @@ def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
     assert f"indexing {folder} …" in said
     # the query is answered from one of them
     assert re.search(r"ferry timetable \d+ ms \S+:\d+: \d\.\d\d", said), printed
+    # later starts may read the folder too
+    assert named_folders(named_folders_file(tmp_path / "home")) == [folder]
 
 
 def test_an_empty_folder_below_the_home_is_asked_nothing(tmp_path: Path) -> None:

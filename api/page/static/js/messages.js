@@ -45,3 +45,9 @@ const MESSAGES = {
 // One sentence for people. A detail of the service loses its marks for code, and where its calls are described.
 export const sentenceOf = (problem) =>
   MESSAGES[problem.code] ?? (problem.detail ?? String(problem)).replaceAll("`", "").replace(/ See \/docs for .*$/, "");
+
+// What is waited for. Operators read the names of settings in the view of the workers.
+export const warningOf = (text) => (/[A-Z]{3,}_[A-Z]/.test(text) ? `${text.split(": ")[0]}; “Workers” says why.` : sentenceOf({ detail: text }));
+
+// Where a folder is. Files that were sent here have no other place than an id.
+export const placeOf = (tool) => (tool.source.kind === "nodes" ? "stored files" : tool.place);

@@ -88,7 +88,6 @@ export function factsOf(status, price) {
     open && status.reused_chunks > 0 && ["Reused in this run", number(status.reused_chunks)],
     status.tokens !== null && ["Tokens paid", compact(status.tokens)],
     status.tokens !== null && ["Cost", cost(status, price)],
-    open && pace && ["Rate", `${compact(pace.chunks)} chunks/s`],
     !open && pace && ["Took", duration(pace.seconds)],
   ];
 }

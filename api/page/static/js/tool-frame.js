@@ -2,6 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.js";
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
+import { placeOf } from "./messages.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
 import { MayNotWrite, useMayWrite } from "./project.js";
 import { href } from "./router.js";
@@ -38,7 +39,7 @@ export function ToolFrame({ toolId, view, route }) {
   const [title, View] = viewOf(view, route, mayWrite);
   const shared = { tool, toolId, mayWrite, route, status: live.status, reload, again: live.again };
   return html`<${Heading} title=${tool.name}><${State} value=${live.status?.status ?? tool.task} /><//>
-    <p class="place">${tool.place}</p>
+    <p class="place">${placeOf(tool)}</p>
     <nav class="tabs" aria-label="Views of this folder">
       ${Object.entries(VIEWS).filter(([name]) => mayWrite || name !== "settings").map(
         ([name, [text]]) => html`<a key=${name} href=${name ? href("tools", toolId, name) : href("tools", toolId)}

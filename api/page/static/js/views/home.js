@@ -3,7 +3,7 @@ import { html, useState } from "../../vendor/preact-htm.js";
 import { get, post, toolAt } from "../api.js";
 import { ago, number, plural } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
-import { sentenceOf } from "../messages.js";
+import { placeOf, sentenceOf, warningOf } from "../messages.js";
 import { Alert, Button, Empty, Field, Heading, Loading, State } from "../parts.js";
 import { ProjectField, useMayWrite } from "../project.js";
 import { forgetQuestions, keepQuestion, recentQuestions } from "../recent.js";
@@ -79,7 +79,7 @@ function Ask({ q, isAsked }) {
 
 function Rows({ rows, reload, mayWrite }) {
   const [words, setWords] = useState("");
-  const found = rows.filter(({ tool }) => `${tool.name} ${tool.place}`.toLowerCase().includes(words.toLowerCase()));
+  const found = rows.filter(({ tool }) => `${tool.name} ${placeOf(tool)}`.toLowerCase().includes(words.toLowerCase()));
   return html`${rows.length > MANY && html`<${Field} label="Find a folder" type="search" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
     <ul class="folder-rows">${found.map((row) => html`<${Row} key=${row.tool.tool_id} ...${row} reload=${reload} mayWrite=${mayWrite} />`)}</ul>`;
 }
@@ -89,7 +89,7 @@ function Row({ tool, status, reload, mayWrite }) {
   const state = status?.status ?? tool.task;
   const verb = (name, text) => html`<${Button} class="plain" action=${action} onClick=${() => action.run(name)} aria-label=${`${text} ${tool.name}`}>${text}<//>`;
   return html`<li class="folder-row">
-    <div class="folder-name"><a href=${href("tools", tool.tool_id)}>${tool.name}</a><span class="place">${tool.place}</span></div>
+    <div class="folder-name"><a href=${href("tools", tool.tool_id)}>${tool.name}</a><span class="place">${placeOf(tool)}</span></div>
     <span class="folder-state"><${State} value=${state} /></span>
     <${Spark} toolId=${tool.tool_id} name=${tool.name} status=${status} />
     <span class="number">${status && status.searchable_files !== null && plural(status.searchable_files, "file")}</span>
@@ -101,7 +101,7 @@ function Row({ tool, status, reload, mayWrite }) {
     ${status && isOpen(state) && html`<${Progress} status=${status} name=${tool.name} />`}
     ${status?.failed_files > 0 && html`<p class="row-said"><a href=${href("tools", tool.tool_id, "files", { status: "failed" })}>${number(status.failed_files)} not read</a></p>`}
     ${status?.error && html`<p class="row-said bad">${sentenceOf({ code: status.error_code, detail: status.error })}</p>`}
-    ${status?.warning && html`<p class="row-said quiet">${sentenceOf({ detail: status.warning })}</p>`}
+    ${status?.warning && html`<p class="row-said quiet">${warningOf(status.warning)}</p>`}
     <${Alert} error=${action.error} />
   </li>`;
 }

@@ -4,7 +4,7 @@ import { get, post, toolAt } from "../api.js";
 import { duration, number, plural, time, words } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { Actions, Alert, Button, Facts, Loading, State } from "../parts.js";
-import { sentenceOf } from "../messages.js";
+import { sentenceOf, warningOf } from "../messages.js";
 import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
@@ -25,7 +25,7 @@ export function Overview({ tool, toolId, mayWrite, status, reload, again }) {
       ${isOpen(status.status) && html`<${ReadNow} toolId=${toolId} />`}
       <${Facts} rows=${[...factsOf(status, price), ["Model", tool.index.model]]} />
       ${status.error && html`<p class="alert" role="alert">${sentenceOf({ code: status.error_code, detail: status.error })}</p>`}
-      ${status.warning && html`<p class="note">${sentenceOf({ detail: status.warning })}</p>`}
+      ${status.warning && html`<p class="note">${warningOf(status.warning)}</p>`}
       ${status.failed_files > 0 &&
       html`<p><a href=${href("tools", toolId, "files", { status: "failed" })}>See ${plural(status.failed_files, "failed file")}</a> with the reason and the remedy.</p>`}
       ${status.rerun && html`<p class="quiet">Another run follows this one.</p>`}
