@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 from threading import Lock
@@ -84,6 +84,8 @@ _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*|{EMOJI}")
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
+#: Hiragana and its sign of a long vowel.
+_HIRAGANA = re.compile("[\u3041-\u309f\u30fc]+")
 #: Marks tokens that may be half of a compound. No group contains it.
 _HALF = "\0"
 #: Characters that no word contains, and the text between them: one word or none, with few exceptions.
@@ -143,12 +145,25 @@ def query_words(query: str, written: Collection[str]) -> list[str]:
     dropped = stop_words_of([match[0] for match in found if not match["unspaced"]], written)
     kept = [match for match in found if match[0].lower() not in dropped] or found
     tokens: dict[str, None] = {}
+    ends = {match.end() for match in kept if len(match[0]) <= MAX_WORD}
     for match in kept:
-        tokens.update(dict.fromkeys(_pairs(match[0]) if match["unspaced"] else _asked(match[0], written)))
+        run = match["unspaced"]
+        tokens.update(dict.fromkeys(_without_endings(run, match.start() in ends) if run else _asked(match[0], written)))
     for spelling in joined(normal, dropped if len(kept) < len(found) else ()):
         tokens.update(dict.fromkeys(_asked(spelling, written)))
     tokens.pop("", None)
-    return [token for token in tokens if token not in stop_words()["ja"]] or list(tokens)
+    return list(tokens)
+
+
+def _without_endings(run: str, behind: bool) -> Iterator[str]:
+    """Yield the pairs of a run without endings of Japanese: those `behind` content, or behind any sign but hiragana.
+
+    A run of hiragana alone may be a word in which such pairs are content, as `しょうが`.
+    """
+    for pair in _pairs(run):
+        behind = behind or not _HIRAGANA.fullmatch(pair)
+        if not behind or pair not in stop_words()["ja"]:
+            yield pair
 
 
 def _asked(word: str, written: Collection[str]) -> Iterable[str]:
