@@ -146,19 +146,27 @@ def test_rows_of_a_table_are_shown_as_a_table(running: Service, new_page: NewPag
     folder = root / "tables"
     folder.mkdir()
     (folder / "teas.csv").write_text('name,note\nsencha,"green, ""steeped"" <b>"\nassam,\n')
-    bars = "| name | minutes |\n| --- | --- |\n| steeped \\| oolong | 3 |\n"
+    bars = "| name | minutes | |\n| --- | --- | --- |\n| steeped \\| oolong | 3 | hot |\n"
     (folder / "teas.md").write_text(f"One | bar.\n\n{bars}")
     (folder / "teas.py").write_text(f"x = '''\n{bars}'''\n")
     wide = f"| steeped | {'many words ' * 20} | `too_large_word` |\n"
     (folder / "wide.md").write_text("Tea.\n\n" * 9 + f"| a | b | c |\n| --- | --- | --- |\n{wide}")
     page = visit(running, new_page, made(running, folder), "search?q=steeped&mode=keyword")
+    # controls in a row are as high as each other
+    heights = page.locator("form.search > .row").first.locator("input, select, button")
+    assert len(set(heights.evaluate_all("each => each.map(one => one.offsetHeight)"))) == 1
     rows = page.locator(".hit").filter(has_text="teas.csv").get_by_role("row")
     expect(rows).to_have_count(3)
     assert rows.nth(1).get_by_role("cell").all_inner_texts() == ["2", "sencha", 'green, "steeped" <b>']
     assert rows.nth(1).locator("mark").all_inner_texts() == ["steeped"]
     document = page.locator(".hit").filter(has_text="teas.md")
     assert document.get_by_role("columnheader").all_inner_texts() == ["name", "minutes"]
-    assert document.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts() == ["5", "steeped | oolong", "3"]
+    assert document.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts() == [
+        "5",
+        "steeped | oolong",
+        "3",
+        "hot",
+    ]
     expect(document.locator("pre").filter(has_text="One | bar.")).to_be_visible()
     code = page.locator(".hit").filter(has_text="teas.py")
     expect(code.locator(".code-string").first).to_be_visible()

@@ -243,6 +243,31 @@ def test_a_wait_and_a_place_are_told_without_settings_and_ids(
     ]
 
 
+def test_a_failed_run_is_told_in_words_for_people(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = new_page(viewport={"width": 1000, "height": 900})
+    wrong = {
+        "error": "'/srv' is not below one of `LOCAL_SOURCE_ROOTS`; choose one that is.",
+        "error_code": "source_refused",
+    }
+
+    def failed(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["items"][0] |= wrong | {"status": "error", "tokens": 1_287_818}
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/tasks?*", failed)
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/#/tools/{folders[0]}")
+    runs = page.get_by_role("region", name="Table of runs")
+    expect(runs).to_contain_text("Foldex may not read this place")
+    assert not FOR_PROGRAMS.search(runs.inner_text())
+    # no number breaks within its digits
+    number = runs.get_by_role("cell", name="1,287,818")
+    assert number.evaluate("cell => getComputedStyle(cell).overflowWrap") == "break-word"
+
+
 def test_home_is_accessible_at_every_width(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
     page = home(running, new_page, reduced_motion="reduce")
     for route in ("#/", "#/?q=tea", "#/?q=zeppelin&folder=none"):

@@ -54,6 +54,8 @@ export function Progress({ status, name }) {
   </div>`;
 }
 
+const briefly = (value) => compact(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
+
 // Seconds, no more precise than an estimate is.
 function rounded(seconds) {
   const step = seconds >= 600 ? 60 : seconds >= 60 ? 10 : seconds >= 10 ? 5 : 1;
@@ -70,8 +72,9 @@ function usePace(status) {
   const seconds = first ? (now.at - first.at) / 1000 : 0;
   if (seconds < 2) return "";
   const [files, chunks] = [(now.files - first.files) / seconds, (now.chunks - first.chunks) / seconds];
-  if (files > 0) return `${plural(files, "file", "files", compact)} a second`;
-  return chunks > 0 ? `${plural(chunks, "chunk", "chunks", compact)} a second` : "";
+  // fewer than a few in the whole time tell of no pace
+  if (files >= 0.5) return `${plural(files, "file", "files", briefly)} a second`;
+  return chunks >= 0.5 ? `${plural(chunks, "chunk", "chunks", briefly)} a second` : "";
 }
 
 // The facts of a task, for Facts.

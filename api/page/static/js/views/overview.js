@@ -107,7 +107,7 @@ function Runs({ runs, price, flower }) {
         ${runs.map(
           (run) => html`<tr key=${run.task_id}>
             <td>${time(run.started_at ?? run.created_at)}</td><td class="word">${run.kind}</td>
-            <td><${State} value=${run.status} />${run.error && html`<p class="help">${run.error}</p>`}</td>
+            <td><${State} value=${run.status} />${run.error && html`<p class="help">${sentenceOf({ code: run.error_code, detail: run.error })}</p>`}</td>
             <td class="number">${number(run.embedded_chunks)}</td><td class="number">${number(run.reused_chunks)}</td>
             <td class="number">${number(run.tokens)}</td><td class="number">${cost(run, price)}</td>
             <td class="number">${duration(speed(run)?.seconds)}</td>

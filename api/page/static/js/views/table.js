@@ -74,4 +74,4 @@ export function Table({ rows, start, words, isWhole }) {
   )}</tbody></table>`;
 }
 
-const cellHtml = (cell, words, isHead) => (isHead ? html`<th scope="col">${marked(cell, words)}</th>` : html`<td>${marked(cell, words)}</td>`);
+const cellHtml = (cell, words, isHead) => (isHead && cell ? html`<th scope="col">${marked(cell, words)}</th>` : html`<td>${marked(cell, words)}</td>`);
