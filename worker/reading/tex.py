@@ -3,10 +3,9 @@ r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from string import ascii_letters
+from collections.abc import Callable, Iterator
 
-from worker.reading.edits import Edit
+from worker.reading.edits import Edit, made_edit
 from worker.tokens.normal_forms import normalized
 
 #: Combining characters by the sign or letter of the command.
@@ -106,12 +105,20 @@ _EDIT = re.compile(
     rf"(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|(?<=\\)(?:(?P<sign>[_&%#$/-])|ruby(?:\[[^\[\]{}]{0,20}\])?\{(?P<below>[^{}\\]{1,40})\}\{[^{}\\]{0,80}\})"
     # a byte of Latin-1
-    r"|(?<=\^)\^(?P<byte>[c-f][0-9a-f])"
+    r"|(?<=\^)\^(?P<byte>(?![df]7)[c-f][0-9a-f])"
     r"|(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
     # capitals that BibTeX must keep
     r"|(?<=\{)(?:(?<![\\\w}\]]\{)(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])"
-    r"|(?<=[^\W\d_]\{)(?P<empty>\})(?=[^\W\d_])|(?P<inner>[^\W\d_]{1,8})\}))"
+    r"|(?<=[^\W\d_]\{)(?P<empty>)\}(?=[^\W\d_])|(?<=[^\W\d_]\{)(?P<inner>[^\W\d_]{1,8})\}))"
 )
+#: The text for what each of these groups matches.
+_DECODED: dict[str, Callable[[str], str]] = {
+    "sign": lambda sign: "" if sign in _JOINTS else sign,
+    "start": str,
+    "byte": lambda digits: chr(int(digits, 16)),
+    "below": lambda base: base.replace("|", ""),
+    "german": _GERMAN.__getitem__,
+}
 #: Characters before a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
 
@@ -125,31 +132,21 @@ def edits(text: str) -> Iterator[Edit]:
     """Yield edits that decode commands for accents, letters and signs, and remove braces within words."""
     if may_have(text):
         for match in _EDIT.finditer(text):
-            yield from _edit(text, match)
+            if edit := _edit(text, match):
+                yield edit
 
 
-def _edit(text: str, match: re.Match[str]) -> Iterator[Edit]:
+def _edit(text: str, match: re.Match[str]) -> Edit | None:
     start, end = match.span()
-    if match["sign"]:
-        yield Edit(start, end, "" if match["sign"] in _JOINTS else match["sign"])
-    elif match["byte"]:
-        letter = chr(int(match["byte"], 16))
-        if letter.isalpha():
-            yield Edit(start, end, letter)
-    elif match["below"]:
-        yield Edit(start, end, match["below"].replace("|", ""))
-    elif match["german"]:
-        yield Edit(start, end, _GERMAN[match["german"]])
-    elif match["start"]:
-        yield Edit(start, end, match["start"])
-    elif match["inner"] or match["empty"]:
-        if _word_before(text, start):
-            yield Edit(start, end, match["inner"] or "")
-    else:
-        # the braces belong to the accent, unless they are the argument of a command before it
-        is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)
-        is_open, is_closed = bool(match["open"]) and not is_enclosed, bool(match["close"]) and not is_enclosed
-        yield Edit(start + is_open, end - is_closed, _letter(match))
+    kind = match.lastgroup or ""
+    if kind in {"inner", "empty"}:
+        return made_edit((start, end, match[kind])) if _word_before(text, start) else None
+    if kind in _DECODED:
+        return made_edit((start, end, _DECODED[kind](match[kind])))
+    # the braces belong to the accent, unless they are the argument of a command before it
+    is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)
+    is_open, is_closed = bool(match["open"]) and not is_enclosed, bool(match["close"]) and not is_enclosed
+    return Edit(start + is_open, end - is_closed, _letter(match))
 
 
 def _letter(match: re.Match[str]) -> str:
@@ -168,6 +165,6 @@ def _word_before(text: str, place: int) -> bool:
 
 def _follows_command(text: str, place: int) -> bool:
     """Return whether a command, with or without a star, ends at a position."""
-    head = text[max(0, place - _MAX_COMMAND) : place].rstrip("*")
-    stem = head.rstrip(ascii_letters)
-    return len(stem) < len(head) and stem.endswith("\\")
+    name = text.rfind("\\", max(0, place - _MAX_COMMAND), place) + 1
+    command = text[name:place].rstrip("*") if name else ""
+    return command.isascii() and command.isalpha()
