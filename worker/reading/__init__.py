@@ -75,7 +75,8 @@ def read_form(type_: str | None, text: str) -> ReadForm:
     """Return the read form of a text and its parts. Parts are searched only for edits that the whole text may have."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
     may_differ, may_have_words = way is not None and way.may(text), way is not None and way.may_have_words(text)
-    found = _edits(type_, text) if has_blobs or may_differ else ()
+    of_format = way.edits(text) if way is not None and may_differ else ()
+    found = list(merged(blobs(text), of_format)) if has_blobs else list(of_format)
     whole = ReadText(text, found) if found else None
     if has_blobs:
         return ReadForm(whole, partial(as_read, type_), partial(words, type_))

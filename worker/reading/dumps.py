@@ -51,7 +51,7 @@ _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
 #: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
 _DECIMAL = "-?[0-9]{1,3}"
 _DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.]))+")
-_SOME_DECIMALS = re.compile(rf"(?:{_DECIMAL},[ \t\r\n]{{0,20}}){{2}}")
+_SOME_DECIMALS = re.compile(rf"[0-9],[ \t\r\n]{{0,20}}{_DECIMAL},")
 _ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
 #: Escapes, with unescaped signs between them.
 _ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:(?:[^\\]|\\[^xu]){{0,60}}?{_ONE_ESCAPED})+")
@@ -63,7 +63,7 @@ _BY_SIGN = rf"{_HEX}{{2}}(?P<sign>[:,]){_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{6,}}
 _BY_SAME = rf"(?P=sign)\\?\r?\n[ \t]{{0,20}}{_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{7,}}"
 _BY_BLANK = rf"{_HEX}{{2}}(?: {_HEX}{{2}}){{7,}}"
 _SEPARATED = re.compile(rf"\b(?:{_BY_SIGN}(?:{_BY_SAME})*|{_BY_BLANK}(?: ?\r?\n[ \t]{{0,20}}{_BY_BLANK})*)")
-_SOME_SEPARATED = re.compile(rf"(?:{_HEX}{{2}}[:, ]){{4}}")
+_SOME_SEPARATED = re.compile(rf"{_HEX}{_HEX}[:, ](?:{_HEX}{{2}}[:, ]){{3}}")
 #: Maximum bytes of a truncated character.
 _MAX_CUT = 3
 #: Number of byte values, and the minimum share of each quarter of them among the bytes of most files.

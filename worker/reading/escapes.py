@@ -49,6 +49,10 @@ _JSON_BYTES = _BYTE_RUN.replace(r"\\", r"\\\\")
 _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<bytes>\\{_JSON_BYTES})|(?P<one>[\"\\/bfnrt]))")
 #: The common part of these escapes, which is found fast.
 _ESCAPE = re.compile(r"\\(?:[uUNx1-9]|0[0-9A-Fa-f]{3}|[c-fC-F][0-9A-Fa-f][ \\])")
+#: The same with as many digits as the shortest of each has. Groups of regular expressions have fewer.
+_WHOLE_ESCAPE = re.compile(
+    rf"\\(?:[uU](?:{_HEX}{{4}}|\{{)|N\{{|x(?:{_HEX}{{2}}|\{{)|[1-9][0-9]{{2}}|0{_HEX}{{3}}|[c-fC-F]{_HEX}[ \\])"
+)
 _ONE_UNICODE = re.compile(
     r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
     # several in one pair of braces
@@ -89,7 +93,7 @@ _MAX_LATIN = 3
 
 def may_have_escapes(text: str) -> bool:
     """Return whether a text may have escapes of characters or bytes."""
-    return ("\\" in text and _ESCAPE.search(text) is not None) or dialects.may_have(text)
+    return ("\\" in text and _WHOLE_ESCAPE.search(text) is not None) or dialects.may_have(text)
 
 
 def may_have_any(text: str) -> bool:
@@ -224,7 +228,7 @@ def _escapes(text: str) -> Iterator[Edit]:
 
 def _of_many(text: str) -> Iterator[Edit]:
     """Return the escapes that many languages share."""
-    for match in _ANY.finditer(text) if "\\" in text and _ESCAPE.search(text) else ():
+    for match in _ANY.finditer(text) if "\\" in text and _WHOLE_ESCAPE.search(text) else ():
         if read := _read(text, match):
             yield Edit(match.start(), match.end(), read)
 
