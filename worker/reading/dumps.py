@@ -78,12 +78,15 @@ _RUN = re.compile(r"(?<![!-~])[!-~]{60,}(?:\r?\n[!-~]{60,})*(?:\r?\n[!-~]{1,60}(
 _MIN_RUN, _BLANKLESS = 512, 256
 #: Ranges of the shares of capitals, small letters, digits and others in random signs.
 _SHARES = {"A": (0.2, 0.4), "a": (0.2, 0.4), "0": (0.06, 0.2), ".": (0.15, 0.45)}
+_LETTERS_AND_DIGITS = bytes(n for n in range(128) if chr(n).isalnum())
 _KINDS = bytes(
     ord("A" if 65 <= n <= 90 else "a" if 97 <= n <= 122 else "0" if 48 <= n <= 57 else ".")  # noqa: PLR2004 - ASCII
     for n in range(256)
 )
 #: Maximum share of small letters after another one, which code exceeds, and the minimum number of distinct signs.
 _MAX_SMALL_PAIRS, _MIN_SIGNS = 0.15, 60
+#: Maximum share of one sign among the others than letters and digits: a list of ids has more quotes or commas.
+_MAX_OF_ONE_SIGN = 0.25
 #: Share of letters among the digits of hex; numbers have none.
 _MIN_HEX_LETTERS = 0.2
 #: Files for chip programmers: Intel's and Motorola's.
@@ -201,7 +204,14 @@ def _random(block: str) -> int:
     )
     pairs = np.frombuffer(kinds, dtype=np.uint8) == ord("a")
     small = np.count_nonzero(pairs[1:] & pairs[:-1])
-    return len(signs) * 4 // 5 if is_mixed and small <= _MAX_SMALL_PAIRS * len(signs) else 0
+    is_random = is_mixed and small <= _MAX_SMALL_PAIRS * len(signs) and not _is_list(signs)
+    return len(signs) * 4 // 5 if is_random else 0
+
+
+def _is_list(signs: bytes) -> bool:
+    """Return whether one sign is so frequent that it separates words, which people search for."""
+    others = signs.translate(None, _LETTERS_AND_DIGITS)
+    return any(others.count(sign) > _MAX_OF_ONE_SIGN * len(others) for sign in set(others))
 
 
 def _is_text(data: bytes) -> bool:

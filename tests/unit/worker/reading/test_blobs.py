@@ -207,6 +207,7 @@ BLOBS |= {
     ),
     "signs": ("json", json.dumps({"a": letters("".join(map(chr, range(33, 127))), 8_000)}), "[random characters, "),
 }
+IDS = [[URL_SAFE[at : at + size] for at in range(0, 100 * size, size)] for size in (8, 11, 12, 16, 21)]
 UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
 NO_BLOBS = {
     "long words": "Rinderkennzeichnungsfleischetikettierungsüberwachungsaufgabenübertragungsgesetz " * 20,
@@ -277,6 +278,15 @@ NO_BLOBS = {
     "words and numbers": "alpha1beta2gamma3delta4omega5" * 40,
     "letters only": "abcdefghij" * 100,
 }
+for ids in IDS:
+    NO_BLOBS |= {
+        f"ids of {len(ids[0])} signs": json.dumps(ids, separators=(",", ":")),
+        f"objects with ids of {len(ids[0])} signs": json.dumps(
+            [{"id": each, "k": each[::-1]} for each in ids], separators=(",", ":")
+        ),
+        f"a row of {len(ids[0])} signs in quotes": ",".join(f"'{each}'" for each in ids),
+        f"elements of {len(ids[0])} signs": "".join(f"<A>{each}</A>" for each in ids),
+    }
 
 
 @pytest.mark.parametrize("case", BLOBS)
