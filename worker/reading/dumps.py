@@ -23,6 +23,8 @@ _MIN_LINES = 6
 _MIN_ARRAY = 2_048
 #: A byte takes at least three characters, and the last one two.
 _MIN_CHARS_OF_ARRAY = 3 * _MIN_ARRAY - 1
+#: Maximum columns of a table. An array without indents has more numbers on each line.
+_MAX_COLUMNS = 7
 #: Share of a dump's lines whose address is the previous line's plus its bytes.
 _MIN_COUNTED = 0.7
 #: Bases of addresses.
@@ -51,6 +53,8 @@ _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
 #: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
 _DECIMAL = "-?[0-9]{1,3}"
 _DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.]))+")
+_EACH_DECIMAL = re.compile(_DECIMAL)
+_INDENTED = re.compile(r"\n[ \t]")
 _SOME_DECIMALS = re.compile(rf"[0-9],[ \t\r\n]{{0,20}}{_DECIMAL},")
 _ONE_ESCAPED = rf"(?:\\(?:x{_HEX}{{2}}|[0-3][0-7]{{2}}|u00{_HEX}{{2}})|%{_HEX}{{2}})"
 #: Escapes, with unescaped signs between them.
@@ -152,7 +156,8 @@ def _array(block: str) -> int:
     numbers = np.array([int(each, 16) for each in digits])
     if int(numbers.max()) < _VALUES:
         return len(digits)
-    return 2 * len(digits) if _is_spread(numbers >> 8) and _goes_up_and_down(numbers) else 0
+    is_array = _is_spread(numbers >> 8) and _goes_up_and_down(numbers)
+    return 2 * len(digits) if is_array and not _is_in_order(_rows(block, _DIGITS_OF_ARRAY)) else 0
 
 
 def _decimals(block: str) -> int:
@@ -163,7 +168,21 @@ def _decimals(block: str) -> int:
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
         return 0
-    return len(numbers) if _is_spread(numbers % _VALUES) and _goes_up_and_down(numbers) else 0
+    if not _is_spread(numbers % _VALUES) or not _goes_up_and_down(numbers):
+        return 0
+    is_table = _rows(block, _EACH_DECIMAL) and not _INDENTED.search(block)
+    return 0 if is_table else len(numbers)
+
+
+def _rows(block: str, number: re.Pattern[str]) -> Sequence[Sequence[str]]:
+    """Return the numbers on each line of a table. The first and the last line may be truncated."""
+    rows = list(filter(None, map(number.findall, block.split("\n")[1:-1])))
+    return rows if len({*map(len, rows)}) == 1 and len(rows[0]) <= _MAX_COLUMNS else []
+
+
+def _is_in_order(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first numbers of rows rise, as in a table of code points."""
+    return bool(rows) and all(int(one, 16) < int(two, 16) for (one, *_), (two, *_) in pairwise(rows))
 
 
 def _is_spread(octets: NDArray[np.int64]) -> bool:

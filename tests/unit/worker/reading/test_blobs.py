@@ -193,6 +193,16 @@ BLOBS |= {
         + "};\n",
         "[bytes, 5 kB]",
     ),
+    "eight numbers on a line": (
+        "txt",
+        "".join(f"{','.join(map(str, BYTES[at : at + 8]))},\n" for at in range(0, 4_000, 8)),
+        "[bytes, 4 kB]",
+    ),
+    "two pairs of bytes on a line": (
+        "h",
+        "".join(f"0x{BYTES[at : at + 2].hex()}, 0x{BYTES[at + 2 : at + 4].hex()},\n" for at in range(0, 10_000, 4)),
+        "[bytes, 10 kB]",
+    ),
     "bytes of Python": ("py", f"DATA = {BYTES[:8_000]!r}\n", "[bytes, "),
     "lines of bytes of Python": (
         "py",
@@ -260,6 +270,14 @@ NO_BLOBS = {
     "a table of sines": ", ".join(str(int(127 * math.sin(number / 300))) for number in range(6_000)),
     "a table in order": ", ".join(str(number // 32) for number in range(8_000)),
     "rows of a table": "\n".join(",".join(map(str, BYTES[at : at + 40])) for at in range(0, 8_000, 40)),
+    "a column with commas": "".join(f"{byte},\n" for byte in BYTES[:6_000]),
+    "columns with commas": "".join(f"{', '.join(map(str, BYTES[at : at + 7]))},\r\n" for at in range(0, 7_000, 7)),
+    "a table of code points": "\n".join(
+        f"0x{0xA140 + at:04X}\t0x{BYTES[2 * at : 2 * at + 2].hex()}" for at in range(3_000)
+    ),
+    "a table of three columns": "\n".join(
+        f"0x{at:04x}, 0x{BYTES[at : at + 2].hex()}, 0x{BYTES[2 * at : 2 * at + 2].hex()}" for at in range(3_000)
+    ),
     "colours": ", ".join(f"[{BYTES[at]}, {BYTES[at + 1]}, {BYTES[at + 2]}]" for at in range(3_000)),
     "numbers with points": ",".join(f"{byte}.5" for byte in BYTES[:6_000]),
     "marks of a survey": ", ".join(str((10, 90, 150, 200)[byte % 4]) for byte in BYTES[:6_000]),
