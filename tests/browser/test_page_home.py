@@ -10,6 +10,7 @@ from signal import SIGCONT, SIGSTOP
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from api.indexers.chunks import WORDS_ONLY
 from docs.openapi import description
 from tests.browser.checks import dark_violations, overflow, violations
 from tests.browser.conftest import NewPage
@@ -230,6 +231,7 @@ def test_a_wait_and_a_place_are_told_without_settings_and_ids(
     warnings = [
         "Waiting for another worker: bulk@host has another LOCAL_SOURCE_ROOTS, and failed: '/a' is outside it.",
         "The provider answers `429`; it is asked again in 20 s.",
+        WORDS_ONLY.format(3),
     ]
     tools = [
         {"place": "node 4b28a684-3e09-4fd6-8f68-36d23b47643c", "source": {"kind": "nodes"}},
@@ -238,6 +240,7 @@ def test_a_wait_and_a_place_are_told_without_settings_and_ids(
     assert page.evaluate(script, [warnings, tools]) == [
         "Waiting for another worker; “Workers” says why.",
         "The provider answers 429; it is asked again in 20 s.",
+        "3 chunks are found by their words only; update the folder to embed them too.",
         "stored files",
         "/srv/docs",
     ]

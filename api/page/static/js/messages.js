@@ -47,7 +47,7 @@ export const sentenceOf = (problem) =>
   MESSAGES[problem.code] ?? (problem.detail ?? String(problem)).replaceAll("`", "").replace(/ See \/docs for .*$/, "");
 
 // What is waited for. Operators read the names of settings in the view of the workers.
-export const warningOf = (text) => (/[A-Z]{3,}_[A-Z]/.test(text) ? `${text.split(": ")[0]}; “Workers” says why.` : sentenceOf({ detail: text }));
+export const warningOf = (text) => (/[A-Z]{3,}_[A-Z]/.test(text) ? `${text.split(": ")[0]}; “Workers” says why.` : sentenceOf({ detail: text }).replace("reindex, or retry,", "update the folder"));
 
 // Where a folder is. Files that were sent here have no other place than an id.
 export const placeOf = (tool) => (tool.source.kind === "nodes" ? "stored files" : tool.place);
