@@ -19,9 +19,9 @@ PICTURE = Path(__file__).with_name("agent.svg")
 WIDTH = 118
 #: What the agent asks. Arguments are shown as they are sent.
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("search", {"query": "how is a key checked before the body is read", "top_k": 2, "max_tokens": 600}),
-    ("callers", {"name": "looked_up"}),
-    ("read_file", {"file": "lookup_cache.py", "first_line": 19, "last_line": 24}),
+    ("search", {"query": "the body of a request is too large or arrives too slowly", "top_k": 2, "max_tokens": 600}),
+    ("callers", {"name": "_too_large"}),
+    ("read_file", {"file": "http/middleware.py", "first_line": 241, "last_line": 245}),
     ("search", {"query": "x", "folder": "nowhere"}),
 )
 
