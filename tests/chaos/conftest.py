@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # the supervisor alone may take two minutes
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what tests have counted, such as requests."""
+    for report in terminalreporter.getreports("passed"):
+        if report.when == "call":
+            for name, value in report.user_properties:
+                terminalreporter.write_line(f"{report.nodeid}: {name} {value}")
 
 
 @pytest.fixture(scope="session")

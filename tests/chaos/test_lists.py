@@ -110,7 +110,9 @@ def watched(here: Cluster) -> Iterator[list[Watched]]:
 
 
 @pytest.mark.timeout(int(SECONDS) + 300)
-def test_nobody_sees_what_a_change_took_away(here: Cluster, watched: list[Watched]) -> None:
+def test_nobody_sees_what_a_change_took_away(
+    here: Cluster, watched: list[Watched], record_property: Callable[[str, object], None]
+) -> None:
     ends = time.monotonic() + SECONDS
 
     def is_over() -> bool:
@@ -133,6 +135,8 @@ def test_nobody_sees_what_a_change_took_away(here: Cluster, watched: list[Watche
     assert [each.wrong for each in watched] == [[], []], SEED
     assert min(len(each.history) for each in watched) > MIN_CHANGES
     assert min(each.asked for each in watched) > MIN_REQUESTS
+    record_property("requests", f"{sum(each.asked for each in watched):,}")
+    record_property("changes", f"{sum(len(each.history) - 1 for each in watched):,}")
 
 
 def disturb(here: Cluster, project: Project, dice: random.Random) -> None:
