@@ -18,6 +18,8 @@ _PYTHON = frozenset(
         *("DefaultDict", "Deque", "Dict", "FrozenSet", "List", "Set", "Tuple"),
     }
 )
+#: Modules of Python that have them.
+MODULES = frozenset({"builtins", "collections", "typing", "typing_extensions"})
 _SCRIPT = frozenset(
     {
         *("Array", "ArrayBuffer", "BigInt", "Boolean", "DataView", "Date", "Error", "Intl", "JSON", "Map", "Math"),
@@ -37,7 +39,10 @@ _OF_NODE = frozenset(
 
 
 def is_built_in(name: str, language: str | None) -> bool:
-    """Whether the language brings a type or an object of this name, unless the code defines it."""
+    """Whether the language brings a type or an object of this name, unless the code defines it.
+
+    In Python also as a member of a module or of something else: the caller knows which.
+    """
     if language == "python":
         return name.rpartition(".")[2] in _PYTHON
     return language in SCRIPTS and name in _SCRIPT

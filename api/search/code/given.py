@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from api.search.code.reads import mentions
 from api.search.code.scripts import SCRIPTS
@@ -23,13 +24,28 @@ _LITERALS = {("python", "["): "list", ("python", "{"): "dict"}
 _SCRIPT_LITERALS = {"[": "Array"}
 #: An array of what was named.
 _ARRAY = re.compile(r"[ \t]*\[\]")
-_STARRED, _RESTS = re.compile(r"[(,]\s{0,99}(\*\*?)$"), {"*": "tuple", "**": "dict"}
+_RESTS = {"*": "tuple", "**": "dict"}
+#: What stands before a parameter's name, where a list of parameters begins, and the signs within it.
+_PARAMETER = re.compile(r"\s{0,99}(\*{0,2})\s{0,9}(?=\w)")
+_PARAMETERS = {
+    "python": re.compile(r"\bdef[ \t]{1,9}\w{1,200}[ \t]{0,9}(?:\[[^\[\]\n]{0,200}\])?\("),
+    "": re.compile(r"\bfunction\b[ \t]{0,9}\*?[ \t]{0,9}[\w$]{0,200}[ \t]{0,9}\("),
+}
+_SIGN, _DEPTH = re.compile(r"[()\[\]{},]"), {**dict.fromkeys("([{", 1), ",": 0, **dict.fromkeys(")]}", -1)}
+_ANNOTATED = re.compile(r"[ \t]{0,9}\??:")
+_MAY_BE_PARAMETER = re.compile(r"[(,]\s{0,99}\*{0,2}\s{0,9}$")
 _BRACKET = re.compile(r"[()\[\]{}]")
 #: Characters of a value that are read.
 _MAX_VALUE = 10_000
 #: What follows a value that goes on: the next step of a chain, with its name if it is a call, or an index.
 _NEXT = re.compile(r"\s{0,99}[!?]{0,2}(?:\.|->|::)\s{0,99}([A-Za-z_]\w{0,99})?[ \t]{0,9}(\(?)|[ \t]{0,9}!?[\[(]")
 _MAX_CHAIN = 6
+#: What follows a value that is read to its end. A next line may go on with an operator.
+_ENDED = re.compile(r"[ \t]{0,99}(?:[!?]?[;,)]|[\]}{]|:(?!:)|\Z|\n(?!\s{0,99}[?:|&]))")
+_ELSE_NOTHING = re.compile(r"[ \t]{1,9}(?:if[ \t(][^\n]{1,200}[ \t)]else|or)[ \t]{1,9}None\b")
+#: Other names that are looked up for one name, and what is taken of each.
+_MAX_FOLLOWED = 8
+_MAX_KINDS = 4
 #: `Type name` of C++ and PHP, also of a pointer or a reference.
 _TYPED = re.compile(r"(?<!\w)([A-Z]\w{0,99})(?:<[^<>;(){}=\n]{0,99}>)?(?:[ \t]{1,9}[&*$]{0,3}|[&*]{1,3}[ \t]{0,9})$")
 #: What stands before a parameter of a function without a name, in PHP and C++.
@@ -72,15 +88,43 @@ _GO_RETURNS = re.compile(r"\) ?\(? ?\*?([A-Za-z_][\w.]*)(?:, ?(?:error|bool) ?\)
 _RUST_RETURNS = re.compile(r"-> ?(?:Result<|io::Result<|Option<)? ?&?(?:'\w+ )?(?:mut )?([A-Za-z_][\w:]*)")
 
 
-def given(
-    lines: str, variable: str, language: str | None, *, is_attribute: bool = False, follows: bool = True
-) -> Iterator[str]:
+def given(lines: str, variable: str, language: str | None, *, is_attribute: bool = False) -> Iterator[str]:
     """The classes, or functions that return them, which the lines give a variable; "" for what is not seen.
 
-    `is_attribute`: an attribute of the class that the lines define. `follows`: also what another variable is given
-    that the variable gets.
+    Each comes once. `is_attribute`: an attribute of the class that the lines define.
     """
-    is_given, of_closures, of_rest = False, list[str](), list[str]()
+    followed: dict[str, list[str]] = {}
+
+    def follow(other: str) -> list[str]:
+        if other not in followed:
+            if len(followed) >= _MAX_FOLLOWED:
+                return [""]
+            found = list(islice(_distinct(_given(lines, other, language, None)), _MAX_KINDS + 1))
+            followed[other] = [*found[:_MAX_KINDS], *([""] if len(found) > _MAX_KINDS else [])] or [""]
+        return followed[other]
+
+    return _distinct(_given(lines, variable, language, follow, is_attribute=is_attribute))
+
+
+def _distinct(kinds: Iterator[str]) -> Iterator[str]:
+    seen = set[str]()
+    for kind in kinds:
+        if kind not in seen:
+            seen.add(kind)
+            yield kind
+
+
+def _given(
+    lines: str,
+    variable: str,
+    language: str | None,
+    follow: Callable[[str], list[str]] | None,
+    *,
+    is_attribute: bool = False,
+) -> Iterator[str]:
+    """The same. `follow` says what another variable is given that the variable gets."""
+    is_given, of_closures = False, list[str]()
+    parameters, passed = _Parameters(lines, language), list[str]()
     for start in mentions(lines, variable):
         before = lines[max(0, start - _MAX_TYPE) : start]
         owner = _OWNER.search(before)
@@ -98,15 +142,56 @@ def given(
                 of_closures += names
                 continue
         else:
-            of_rest += [_RESTS[rest[1]]] if language == "python" and (rest := _STARRED.search(before)) else []
-            names = list(_choices(lines, before, variable if follows else "", end, language))
+            passed += parameters.passed(before, start, end)
+            names = list(_choices(lines, before, variable, end, language, follow))
         is_given = is_given or bool(names)
         yield from names
-    if of_rest and not is_given:
-        # what a function gets beyond its other parameters
-        yield of_rest[0]
+    if not is_given and any(passed):
+        yield from passed
+    elif is_given and "" in passed and not is_attribute:
+        # it may also be what is passed
+        yield ""
     if of_closures:
         yield from of_closures if is_given else [""]
+
+
+class _Parameters:
+    """The parameters of functions of Python and of scripts, which are read when the first place is asked for."""
+
+    def __init__(self, lines: str, language: str | None) -> None:
+        self._lines = lines
+        self._begins = _PARAMETERS.get("" if language in SCRIPTS else language or "none")
+        self._stars: dict[int, str] | None = None
+
+    def passed(self, before: str, start: int, end: int) -> list[str]:
+        """The type of a parameter at a place, "" if it may be anything; nothing if it has an annotation or is none."""
+        if not self._begins or not _MAY_BE_PARAMETER.search(before):
+            return []
+        if self._stars is None:
+            self._stars = self._read(self._begins)
+        stars = self._stars.get(start)
+        return [] if stars is None or _ANNOTATED.match(self._lines, end) else [_RESTS.get(stars, "")]
+
+    def _read(self, begins: re.Pattern[str]) -> dict[int, str]:
+        """The stars before each parameter, by the place of its name."""
+        stars: dict[int, str] = {}
+        opened = begins.search(self._lines)
+        while opened:
+            depth, end = 1, opened.end()
+            self._add(stars, end)
+            for sign in _SIGN.finditer(self._lines, end):
+                end = sign.end()
+                depth += _DEPTH[sign[0]]
+                if not depth:
+                    break
+                if sign[0] == "," and depth == 1:
+                    self._add(stars, end)
+            opened = begins.search(self._lines, end) if not depth else None
+        return stars
+
+    def _add(self, stars: dict[int, str], place: int) -> None:
+        if named := _PARAMETER.match(self._lines, place):
+            stars[named.end()] = named[1]
 
 
 def _other_types(before: str, language: str | None) -> Iterator[str]:
@@ -117,14 +202,21 @@ def _other_types(before: str, language: str | None) -> Iterator[str]:
         before = before[: found.start()]
 
 
-def _choices(lines: str, before: str, variable: str, end: int, language: str | None) -> Iterator[str]:
+def _choices(
+    lines: str,
+    before: str,
+    variable: str,
+    end: int,
+    language: str | None,
+    follow: Callable[[str], list[str]] | None,
+) -> Iterator[str]:
     """The class names that an annotation or an assignment gives a variable at one place."""
     found = _GIVEN.match(lines, end)
     if found and found[4]:
         of_script = _SCRIPT_LITERALS.get(found[4]) if language in SCRIPTS else None
         literal = _LITERALS.get((language or "", found[4]), of_script)
         if literal and not _IN_CALL.search(before):
-            yield literal if _chained(lines, found.start(4), "") == "" else ""
+            yield literal if _chained(lines, found.start(4), "", language) == "" else ""
     elif found and found[1]:
         is_array = language in SCRIPTS and _ARRAY.match(lines, found.end(1)) is not None
         names, place = ["Array" if is_array else found[1]], found.end(1)
@@ -132,31 +224,40 @@ def _choices(lines: str, before: str, variable: str, end: int, language: str | N
             names.append(alternative[1])
             place = alternative.end()
         yield from (name for name in names if name not in _NOTHING)
-    elif found and found[2] not in _NOTHING:
+    elif found:
+        is_same = not found[3] and found[2] in {variable, *_NOTHING} and _is_ended(lines, found.end(2), language)
         # what Python passes to a call, or takes if nothing is passed, is not what the variable always is
-        is_passed = language == "python" and _IN_CALL.search(before)
-        if not is_passed and (found[3] or found[2] != variable):
-            yield from _valued(lines, found, variable, language)
+        if not is_same and not (language == "python" and _IN_CALL.search(before)):
+            yield from _valued(lines, found, language, follow)
     elif opened := _AS.search(before):
         yield opened[1]
-    elif not found and _LOOP.search(before):
+    elif _LOOP.search(before):
         yield ""
 
 
-def _valued(lines: str, found: re.Match[str], variable: str, language: str | None) -> Iterator[str]:
+def _valued(
+    lines: str, found: re.Match[str], language: str | None, follow: Callable[[str], list[str]] | None
+) -> Iterator[str]:
     """What a variable gets that is assigned a name or a call."""
     if found[3]:
-        chain = _chained(lines, found.start(3), found[2])
-        yield chain or ""
-    elif "." in found[2] or not variable:
+        yield _chained(lines, found.start(3), found[2], language) or ""
+    elif "." in found[2] or not follow or not _is_ended(lines, found.end(2), language):
         yield ""
     else:
         # such as an attribute that gets what a parameter is
-        others = list(given(lines, found[2], language, follows=False))
-        yield from others or [""]
+        yield from follow(found[2])
 
 
-def _chained(lines: str, start: int, value: str) -> str | None:
+def _is_ended(lines: str, end: int, language: str | None) -> bool:
+    """Whether a value ends at a place, so that it is no part of a larger one."""
+    if language == "python" and (nothing := _ELSE_NOTHING.match(lines, end)):
+        end = nothing.end()
+    found = _ENDED.match(lines, end)
+    # of a tuple
+    return found is not None and not (language == "python" and found[0].endswith(","))
+
+
+def _chained(lines: str, start: int, value: str, language: str | None) -> str | None:
     """A value whose bracket opens at a place, with the calls after it: `Pool().get`. None: it is no such chain."""
     for _ in range(_MAX_CHAIN):
         end = _closed(lines, start)
@@ -164,7 +265,7 @@ def _chained(lines: str, start: int, value: str) -> str | None:
             return None
         after = _NEXT.match(lines, end)
         if after is None:
-            return value
+            return value if _is_ended(lines, end, language) else None
         if not after[1] or not after[2]:
             return None
         value, start = f"{value}().{after[1]}", after.start(2)
@@ -187,24 +288,23 @@ def _at(lines: str, start: int, end: int, language: str | None) -> str | None:
         if before:
             return before[1]
         found = _NEW.match(lines, end)
-        return _whole(lines, found, 2) if found and (found[1] or found[3] == "(") else None
+        return _whole(lines, found, 2, language) if found and (found[1] or found[3] == "(") else None
     if language == "go":
         found = _GO.match(lines, end)
-        name = found and (found[1] or _whole(lines, found, 2))
+        name = found and (found[1] or _whole(lines, found, 2, language))
         return None if name in _GO_WORDS else name
     found = _RUST.match(lines, end)
-    return (found[1] or _whole(lines, found, 2)).replace("::", ".") if found else None
+    return (found[1] or _whole(lines, found, 2, language)).replace("::", ".") if found else None
 
 
-def _whole(lines: str, found: re.Match[str], name: int) -> str:
+def _whole(lines: str, found: re.Match[str], name: int, language: str | None) -> str:
     """A class or function that makes a value, or with further calls the chain of all; "" if what it makes is not seen.
 
     The group after the name has the bracket, if there is one.
     """
     if not found[name + 1]:
         return found[name]
-    chain = _chained(lines, found.start(name + 1), found[name])
-    return chain or ""
+    return _chained(lines, found.start(name + 1), found[name], language) or ""
 
 
 def returned(signature: str, name: str, language: str | None) -> str | None:

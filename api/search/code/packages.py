@@ -40,7 +40,7 @@ _GO_LINE = re.compile(r"""(?:(?<![\w.])([\w.]{1,99})[ \t]{1,9})?["`]([^"`\n]{1,5
 _GO_VERSION = re.compile(r"/v\d+$|\.v\d+$")
 _GO_PACKAGE = re.compile(r"^package[ \t]+(\w+)", re.MULTILINE)
 _PHP = re.compile(
-    r"^[ \t]*use[ \t]+(?:function[ \t]+|const[ \t]+)?([\w\\][^;()={}]{0,500}(?:\{[^{}]*\})?)[ \t]*;", re.MULTILINE
+    r"^[ \t]*use[ \t]+(?:function[ \t]+|const[ \t]+)?([\w\\][^;()={}]{0,500}(?:\{[^{}]*\}[ \t]*)?);", re.MULTILINE
 )
 _PHP_NAME = re.compile(r"(?:(?:function|const)\s{1,9})?([\w\\]{1,500})(?:\s{1,9}as\s{1,9}(\w{1,200}))?")
 _PHP_PACKAGE = re.compile(r"^[ \t]*namespace[ \t]+([\w\\]+)", re.MULTILINE)
@@ -96,7 +96,7 @@ def _read_php(code: str, imports: Imports) -> None:
         imports.package = found[1]
     for found in _PHP.finditer(code):
         prefix, is_group, names = found[1].rpartition("{")
-        for part in names.strip("}").split(","):
+        for part in names.strip("} \t").split(","):
             if named := _PHP_NAME.fullmatch(part.strip()):
                 module, _, name = (prefix.strip() * bool(is_group) + named[1]).strip("\\").rpartition("\\")
                 imports.named[named[2] or name] = Imported(module, name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import UUID
 
-from api.search.code.built_in import is_built_in
+from api.search.code.built_in import MODULES, is_built_in
 from api.search.code.code_of_file import FUNCTIONS, PATH, CodeOfFile, Meaning
 from api.search.code.given import given
 from api.search.code.meanings import OWN, Meanings
-from api.search.code.surroundings import classes_around
+from api.search.code.surroundings import classes_around, functions_around
 from worker.state.pool import Pool
 from worker.state.search.code_texts import Defined, Only
 
@@ -62,7 +62,12 @@ class Values(Meanings):
     def _is_built_in(self, code: CodeOfFile, name: str, around: Defined | None) -> bool:
         if not is_built_in(name, code.file.language):
             return False
-        last = name.rpartition(".")[2]
+        module, _, last = name.rpartition(".")
+        if module:
+            inner = code.inner_import(module, functions_around(code, around))
+            choices = [inner] if inner else code.imports.choices(module)
+            is_of_language = choices and all(each.module in MODULES and not each.name for each in choices)
+            return bool(is_of_language) and not any(self.modules_called(code, module, around))
         return not self._bare(code, last, around).targets
 
     def _of_built_in(self, kinds: Collection[str], name: str) -> Meaning:
