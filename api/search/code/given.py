@@ -35,8 +35,10 @@ _SIGN, _DEPTH = re.compile(r"[()\[\]{},]"), {**dict.fromkeys("([{", 1), ",": 0, 
 _ANNOTATED = re.compile(r"[ \t]{0,9}\??:")
 _MAY_BE_PARAMETER = re.compile(r"[(,]\s{0,99}\*{0,2}\s{0,9}$")
 _BRACKET = re.compile(r"[()\[\]{}]")
-#: Characters of a value that are read.
-_MAX_VALUE = 10_000
+#: Characters of a value that are read. Those of a call that is never closed are read at each place.
+_MAX_VALUE = 2_000
+#: Places of a variable that are looked at.
+MAX_PLACES = 500
 #: What follows a value that goes on: the next step of a chain, with its name if it is a call, or an index.
 _NEXT = re.compile(r"\s{0,99}[!?]{0,2}(?:\.|->|::)\s{0,99}([A-Za-z_]\w{0,99})?[ \t]{0,9}(\(?)|[ \t]{0,9}!?[\[(]")
 _MAX_CHAIN = 6
@@ -125,7 +127,9 @@ def _given(
     """The same. `follow` says what another variable is given that the variable gets."""
     is_given, of_closures = False, list[str]()
     parameters, passed = _Parameters(lines, language), list[str]()
-    for start in mentions(lines, variable):
+    places, unseen = _places(lines, variable)
+    yield from unseen
+    for start in places:
         before = lines[max(0, start - _MAX_TYPE) : start]
         owner = _OWNER.search(before)
         if owner and not (is_attribute and (owner[1] in _SELVES or language in {"go", "rust"})):
@@ -153,6 +157,12 @@ def _given(
         yield ""
     if of_closures:
         yield from of_closures if is_given else [""]
+
+
+def _places(lines: str, variable: str) -> tuple[list[int], list[str]]:
+    """The first places of a variable, and "" if there are more."""
+    places = list(islice(mentions(lines, variable), MAX_PLACES + 1))
+    return places[:MAX_PLACES], [""] * (len(places) > MAX_PLACES)
 
 
 class _Parameters:
