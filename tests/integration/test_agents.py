@@ -166,7 +166,7 @@ def test_files_that_share_a_path_are_told_apart(http: Agent, running: Service) -
 
 def test_a_file_that_cannot_be_read_says_why(agent: Agent, docs: Path) -> None:
     assert "list_files" in agent.refused("read_file", file="nowhere.md", folder="docs")
-    assert "2000 lines" in agent.refused("read_file", file="src/long.txt", folder="docs", first_line=5000)
+    assert "2,000 lines" in agent.refused("read_file", file="src/long.txt", folder="docs", first_line=5000)
     assert "reason" in agent.refused("read_file", file="broken.pdf", folder="docs")
     listed = agent.ask("list_files", folder="docs", status="failed") + agent.ask(
         "list_files", status="skipped", folder="docs"
