@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -111,11 +112,17 @@ class CodeFiles:
         self.read(ids)
         return [code for id_ in ids if (code := self._files[id_]) is not None]
 
+    @cached_property
+    def root_name(self) -> str:
+        """The name of the folder; "" if it has none."""
+        return code_texts.root_name(self._pool, self._index)
+
     @remembered
     def module(self, code: CodeOfFile, module: str) -> CodeOfFile | None:
         """The file of a module, as another file imports it; None if the folder has none."""
         is_script = code.file.language in SCRIPTS
-        paths = script_paths(module, code.file.path) if is_script else module_paths(module, code.file.path)
+        path = code.file.path
+        paths = script_paths(module, path) if is_script else module_paths(module, path, self.root_name)
         packages = {path: package for path in paths if (package := package_above(path, module, code.file.language))}
         self._look_up([*paths, *packages.values()])
         for path in paths:

@@ -119,8 +119,11 @@ def aliased(clause: str) -> Iterator[tuple[str, str]]:
             yield found[1], found[2] or found[1]
 
 
-def module_paths(module: str, path: str) -> list[str]:
-    """The paths that a module of Python may have, the likeliest first, as a file at `path` imports it."""
+def module_paths(module: str, path: str, root_name: str) -> list[str]:
+    """The paths that a module of Python may have, the likeliest first, as a file at `path` imports it.
+
+    The folder may be a package itself: then imports begin with its `root_name`.
+    """
     folder = posixpath.dirname(path)
     dots = len(module) - len(module.lstrip("."))
     below = module[dots:].replace(".", "/")
@@ -134,7 +137,9 @@ def module_paths(module: str, path: str) -> list[str]:
     if above[-1]:
         above.append("")
     # a file finds modules beside itself last: what is imported by a whole name lies below a root
-    return [each for root in [*above[::-1], *LAYOUTS[1:]] for each in _python_files(root, below)]
+    found = [each for root in [*above[::-1], *LAYOUTS[1:]] for each in _python_files(root, below)]
+    top, _, inner = below.partition("/")
+    return [*found, *_python_files("", inner)] if top == root_name else found
 
 
 def package_above(path: str, module: str, language: str | None) -> str | None:

@@ -176,9 +176,14 @@ class Meanings(CodeFiles):
         """The meaning of an import that names no path of the folder: a package at an unknown place, or nothing."""
         found = []
         for each in self.named(name):
-            path, language = self.path(each.file_id) or "", code.file.language
+            path, language = f"{self.root_name}/{self.path(each.file_id)}", code.file.language
             is_alike = script_members.is_script(self.file(each.file_id)) == script_members.is_script(code)
-            if each.kind != "method" and not each.scope and is_alike and may_be(path, language, module):
+            if (
+                each.kind != "method"
+                and not each.scope
+                and is_alike
+                and may_be(f"{self.root_name}/{path}", language, module)
+            ):
                 found.append(each)
         return Meaning(tuple(found), ("likely" if len(found) == 1 else "by_name") if found else "resolved")
 

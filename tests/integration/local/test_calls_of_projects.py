@@ -60,7 +60,7 @@ PROJECTS = projects()
 @pytest.mark.parametrize("project", PROJECTS)
 def test_calls_mean_what_the_project_says(running: Service, root: Path, project: str) -> None:
     files = PROJECTS[project]
-    tool = index_texts(running, root / f"projects-{project}", files)
+    tool = index_texts(running, root / "projects" / project, files)
     lines = list(marked(files))
     assert lines
     sure: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)

@@ -100,6 +100,13 @@ def known_lines(pool: Pool, index_id: UUID, name: str, ids: Sequence[UUID]) -> l
         return connection.cursor(row_factory=args_row(KnownLine)).execute(_SQL["stored_uses"], values).fetchall()
 
 
+def root_name(pool: Pool, index_id: UUID) -> str:
+    """Return the name of the folder of an index; "" if it has none."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["root_name"], {"index_id": index_id}).fetchone()
+    return str(row[0]) if row else ""
+
+
 def outlines(pool: Pool, ids: Iterable[UUID]) -> dict[UUID, list[Defined]]:
     """Return the definitions of files, outer ones first."""
     found: dict[UUID, list[Defined]] = {}

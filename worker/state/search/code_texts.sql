@@ -50,6 +50,12 @@ WHERE s.index_id = %(index_id)s AND s.name = %(name)s
   AND (%(file)s::uuid IS NULL OR s.file_id = %(file)s) AND :is_selected
 ORDER BY f.path COLLATE "C", f.id_path, s.number LIMIT %(limit)s
 
+-- name: root_name
+-- the name of the folder, with which the imports of a package begin that is indexed alone
+SELECT coalesce(n.name, substring(rtrim(coalesce(i.source ->> 'path', i.source ->> 'prefix', ''), '/') FROM '[^/]*$'))
+FROM search_index i LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = i.source ->> 'node_id'
+WHERE i.id = %(index_id)s
+
 -- name: at_paths
 -- files of an index that have these paths, empty ones too
 SELECT f.id, f.path FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.path = ANY (%(paths)s) AND :is_selected
