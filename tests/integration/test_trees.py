@@ -263,7 +263,7 @@ def test_without_a_language_model(running: Service, root: Path) -> None:
     with another_api(running, DEFAULT_LLM_MODEL="") as bare:
         statuses = {name: row["status"] for name, row in indexers(bare).items()}
         assert statuses == {"chunks": "available", "raptor": "not_configured"}
-        source = {"kind": "local", "path": str(folder(root, "bare", 3))}
+        source = {"kind": "local", "path": str(folder(root, "modelless", 3))}
         with_tree = {"source": source, "config": {"raptor": {"enabled": True}}}
         refused = checked(bare.client.post(TOOLS, json={"project_id": "p", **with_tree}), 422)
         assert refused["code"] == "llm_not_configured"
