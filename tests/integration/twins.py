@@ -60,6 +60,8 @@ VALUES: dict[str, list[Json]] = {
     "file_ids": [[each] for each in IDS] + [["{hidden_node}"]],
     "chunk_id": ["{hidden_chunk}", "{visible_chunk}"],
     "node_id": ["{hidden_node}", "{hidden_folder}", "open", "ledger.py"],
+    # of a run that has ended
+    "task_id": ["0b6f1c52-7d2b-4a0e-9b3e-1f5d2c8a7e40"],
     "parent_id": ["{hidden_folder}", "open", "top"],
     "parent": ["{hidden_chunk}", "{visible_chunk}", "{hidden_summary}"],
     "q": [*WORDS, "cellar"],
