@@ -100,7 +100,9 @@ class GrepHit(BaseModel):
     after: list[str] = Field(description="Lines after the hit, as many as requested.", examples=[[]])
     end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
     rest: list[str] | None = Field(
-        default=None, description=f"With `end_line`, the lines of the match after the first, at most {MAX_CONTEXT}."
+        default=None,
+        description=f"With `end_line`, the lines of the match after the first, at most {MAX_CONTEXT}.",
+        examples=[[]],
     )
     spans: list[Span] | None = Field(
         default=None,

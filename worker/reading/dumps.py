@@ -52,7 +52,9 @@ _ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX
 _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
 #: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
 _DECIMAL = "-?[0-9]{1,3}"
-_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.]))+")
+#: Numbers of an array that are matched at once: the expression takes some 200 bytes for each.
+_MAX_NUMBERS = 100_000
+_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.])){{1,{_MAX_NUMBERS}}}")
 _EACH_DECIMAL = re.compile(_DECIMAL)
 _INDENTED = re.compile(r"\n[ \t]")
 _SOME_DECIMALS = re.compile(rf"[0-9],[ \t\r\n]{{0,20}}{_DECIMAL},")

@@ -343,7 +343,7 @@ def symbols(
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
 @yes
 def outline(invocation: Invocation, path: str, where: tuple[str, ...], limit: int, yes: bool) -> int:
-    """List the definitions of a file, or of the files below a folder, by line.
+    """List the definitions of a file or a folder, by line.
 
     PATH is as for symbols.
     """

@@ -13,9 +13,6 @@ from foldex_client import AsyncFoldex, Foldex
 from tests import coroutines
 from tests.service import Service
 
-HAYSTACK = "install haystack-ai to run"
-LANGCHAIN_TESTS = "install langchain-tests to run"
-LLAMA_INDEX = "install llama-index-core to run"
 QUERY = "How many cranes does the harbour have?"
 NOTES = 5
 
@@ -52,7 +49,7 @@ def assert_describes(metadata: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_langchain_passes_its_standard_tests(client: Foldex, url: str, tool: str, *, is_async: bool) -> None:
-    pytest.importorskip("langchain_tests", reason=LANGCHAIN_TESTS)
+    pytest.importorskip("langchain_tests", reason="install langchain-tests to run")
     from langchain_tests.integration_tests import RetrieversIntegrationTests
 
     from foldex_client.langchain import FoldexRetriever
@@ -78,7 +75,7 @@ def test_langchain_passes_its_standard_tests(client: Foldex, url: str, tool: str
 
 
 def test_llama_index_uses_it_as_any_retriever(client: Foldex, tool: str) -> None:
-    pytest.importorskip("llama_index.core", reason=LLAMA_INDEX)
+    pytest.importorskip("llama_index.core", reason="install llama-index-core to run")
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine
@@ -109,7 +106,7 @@ def test_llama_index_uses_it_as_any_retriever(client: Foldex, tool: str) -> None
 
 
 def test_haystack_uses_it_as_any_component(client: Foldex, url: str, tool: str) -> None:
-    pytest.importorskip("haystack", reason=HAYSTACK)
+    pytest.importorskip("haystack", reason="install haystack-ai to run")
     from haystack import Document, Pipeline
     from haystack.components.joiners import DocumentJoiner
     from haystack.core.component import Component

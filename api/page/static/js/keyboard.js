@@ -54,7 +54,7 @@ function toSearch() {
   const [first, id] = currentRoute().parts;
   if (field) field.select();
   else {
-    go(first === "tools" && id && document.querySelector(".view") ? href("tools", id, "search") : "#/");
+    go(first === "tools" && id && !document.querySelector("[data-gone]") ? href("tools", id, "search") : "#/");
     requestAnimationFrame(() => setTimeout(() => document.querySelector("[data-search]")?.focus()));
   }
 }

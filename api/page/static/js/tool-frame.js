@@ -75,5 +75,5 @@ const NoView = ({ toolId }) => html`<p>This address names no view. Go to <a href
 function Gone({ error }) {
   return html`<${Heading} title="This folder is gone" />
     <${Alert} error=${error} />
-    <p>It may have been deleted meanwhile. Go to <a href="#/">the folders</a>.</p>`;
+    <p data-gone>It may have been deleted meanwhile. Go to <a href="#/">the folders</a>.</p>`;
 }

@@ -2,10 +2,6 @@
 -- squawk-disable-assume-in-transaction
 -- Nodes and lists are found by what admits a caller: what is hidden from it costs no time, so time does not tell of it.
 
--- the entries of a list with their project
-CREATE OR REPLACE FUNCTION acl_keys(project_id text, entries text[]) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT
-RETURN (SELECT array_agg(project_id || E'\n' || entry) FROM unnest(entries) AS e (entry));
-
 -- each list is found at once, so none waits in the index to be filed
 CREATE INDEX CONCURRENTLY IF NOT EXISTS acl_class_entries ON acl_class USING gin (acl_keys(project_id, entries))
 WITH (fastupdate = off);
