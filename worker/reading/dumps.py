@@ -52,9 +52,8 @@ _ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX
 _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
 #: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
 _DECIMAL = "-?[0-9]{1,3}"
-#: Numbers of an array that are matched at once: the expression takes some 200 bytes for each.
-_MAX_NUMBERS = 100_000
-_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL}(?:,[ \t\r\n]{{0,60}}{_DECIMAL}(?![\w.])){{1,{_MAX_NUMBERS}}}")
+#: Repeats single characters alone: to repeat a group takes 200 bytes of memory for each number.
+_DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL},[-0-9, \t\r\n]*[0-9](?![\w.])")
 _EACH_DECIMAL = re.compile(_DECIMAL)
 _INDENTED = re.compile(r"\n[ \t]")
 _SOME_DECIMALS = re.compile(rf"[0-9],[ \t\r\n]{{0,20}}{_DECIMAL},")
@@ -166,7 +165,11 @@ def _decimals(block: str) -> int:
     """Return the bytes of an array of numbers that are distributed like a file's bytes."""
     if len(block) < _MIN_CHARS_OF_ARRAY:
         return 0
-    numbers = np.fromstring(block, dtype=np.int64, sep=",")
+    try:
+        numbers = np.fromstring(block, dtype=np.int64, sep=",")
+    except ValueError:
+        # such as two commas in a row
+        return 0
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
         return 0

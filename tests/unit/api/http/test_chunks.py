@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -55,9 +56,16 @@ def answer_to(place: Place, *pieces: bytes) -> bytes:
             for piece in pieces:
                 client.sendall(piece)
         data = b""
-        while b"\r\n\r\n" not in data and (got := client.recv(1 << 16)):
+        while not is_whole(data) and (got := client.recv(1 << 16)):
             data += got
         return data
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether an answer has all of its body, which may come behind its head."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head)
+    return bool(end) and (length is None or len(body) >= int(length[1]))
 
 
 def chunks(number: int, size: int = 1) -> bytes:
