@@ -1,6 +1,6 @@
 -- transactional: false
 -- squawk-disable-assume-in-transaction
--- Nodes and lists are found by what admits a caller: what is hidden from it costs no time, so time does not tell of it.
+-- Finds nodes and lists by what admits a caller. Hidden ones cost no time, so response times do not reveal them.
 
 -- each list is found at once, so none waits in the index to be filed
 CREATE INDEX CONCURRENTLY IF NOT EXISTS acl_class_entries ON acl_class USING gin (acl_keys(project_id, entries))

@@ -112,7 +112,7 @@ class Searched(BaseModel):
     total_results: int = Field(description="Number of this tool's hits before they are merged.", examples=[10])
     coverage: Coverage = Field(description="How much of this tool's folder was searched.")
     calibrated: bool = Field(
-        description="Whether this tool's own scores, to which `min_score` applies, are chances, as in its own answer.",
+        description="Whether this tool's own scores, to which `min_score` applies, are probabilities.",
         examples=[True],
     )
     notes: list[Note] = Field(description="What the caller should know of this tool's part.", examples=[[]])

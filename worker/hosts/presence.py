@@ -78,7 +78,7 @@ class Presence:
             Thread(target=self._keep_reaching, args=(connect, stop, reach), name="reach", daemon=True).start()
 
     def end(self) -> None:
-        """Register the end of this process, so that it is no longer compared."""
+        """Record that this process has ended, so that comparisons leave it out."""
         with suppress(psycopg.Error), self._open() as connection:
             hosts.end(connection, self.id)
 

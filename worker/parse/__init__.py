@@ -65,5 +65,5 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def max_seconds(file: Detected, size: int, limits: Limits) -> float | None:
-    """Return the maximum seconds for reading an isolated file of `size` bytes; None if there is no limit."""
+    """Return the maximum seconds for reading an isolated file of `size` bytes; None if unlimited."""
     return sandbox.max_seconds(limits) if not file.failure and file.format.is_isolated(size) else None

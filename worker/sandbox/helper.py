@@ -49,7 +49,7 @@ class Helper:
         raise FileError(Reason.CRASHED)
 
     def ask_keeper(self, container: str, head: Mapping[str, Any], bounds: Bounds) -> Answer | None:
-        """Return the answer to a request about an open container; None if it is no longer open."""
+        """Return the answer to a request about an open container; None if it was closed."""
         request = process.packed(orjson.dumps(head), b"")
         with self._lock:
             try:

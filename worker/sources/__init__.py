@@ -31,7 +31,7 @@ class Source(Protocol):
         ...
 
     def leaves_out(self, key: bytes) -> bool:
-        """Return whether the rules are the reason why a previously listed file is no longer listed."""
+        """Return whether rules explain why a previously listed file is missing from the listing."""
         ...
 
     def near(self) -> str | None:

@@ -171,7 +171,7 @@ def _best(answers: Sequence[PlacedAnswer], top_k: int) -> list[PlacedHit]:
 
 
 def _notes(answers: Sequence[PlacedAnswer]) -> list[Note]:
-    """Notes for the caller about the answers, each sentence once. That nothing fits is told if it is so of all."""
+    """Notes for the caller about the answers, each sentence once. `nothing_fits_well` only if all have it."""
     fits = any(answer.results and NOTHING_FITS not in _codes(answer) for _, answer in answers)
     noted = (note for _, answer in answers for note in answer.notes or [] if not (fits and note.code == NOTHING_FITS))
     return [*{note.detail: note for note in noted}.values()]

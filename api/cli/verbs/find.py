@@ -23,8 +23,11 @@ from api.cli.terminal.progress import going_on, wait
 from api.cli.verbs.where import metadata_filter, where_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from api.cli.service.local_calls import Json
-    from foldex_client.models import GrepAnswer
+    from foldex_client import Tool
+    from foldex_client.models import GrepAnswer, Symbol
 
 #: The most lines of context around a hit: what grep gives, and about those of one chunk on each side.
 MAX_CONTEXT = 50
@@ -324,17 +327,10 @@ def symbols(
             )
             if place.holds(symbol.file_path)
         )
-        found = list(islice(every, limit))
-        if next(every, None) is not None:
-            output.note("There are more definitions; narrow the search, or raise --limit.")
-        if invocation.as_json:
-            output.print_items([symbol for _, symbol in found])
-        else:
-            for tool, symbol in found:
-                output.definition(tool, symbol)
-            if name is not None and not found:
-                output.note(output.not_defined(name, path))
-        return FOUND if found else NOTHING
+        has_some = _print_definitions(invocation, every, limit, output.definition, remedy="narrow the search")
+        if name is not None and not has_some and not invocation.as_json:
+            output.note(output.not_defined(name, path))
+        return FOUND if has_some else NOTHING
 
 
 @verb("foldex outline api/main.py", "foldex outline src --where team=red --json")
@@ -359,16 +355,29 @@ def outline(invocation: Invocation, path: str, where: tuple[str, ...], limit: in
                 page_size=1000,
             )
         )
-        found = list(islice(every, limit))
-        if next(every, None) is not None:
-            output.note("There are more definitions; name a folder below, or raise --limit.")
-        if invocation.as_json:
-            output.print_items([symbol for _, symbol in found])
-        for tool, symbol in () if invocation.as_json else found:
-            output.outlined(tool, symbol)
-        if not found:
+        has_some = _print_definitions(invocation, every, limit, output.outlined, remedy="name a folder below")
+        if not has_some:
             output.note(f"No definition is {output.below(path)}: it has no code, or code that is cut at lines.")
-        return FOUND if found else NOTHING
+        return FOUND if has_some else NOTHING
+
+
+def _print_definitions(
+    invocation: Invocation,
+    every: Iterator[tuple[Tool, Symbol]],
+    limit: int,
+    show: Callable[[Tool, Symbol], None],
+    *,
+    remedy: str,
+) -> bool:
+    """Print at most `limit` definitions. Returns whether there is one."""
+    found = list(islice(every, limit))
+    if next(every, None) is not None:
+        output.note(f"There are more definitions; {remedy}, or raise --limit.")
+    if invocation.as_json:
+        output.print_items([symbol for _, symbol in found])
+    for tool, symbol in () if invocation.as_json else found:
+        show(tool, symbol)
+    return bool(found)
 
 
 def _check(path: str) -> Check:

@@ -14,6 +14,7 @@ from api.cli.service.tool_lookup import covering, find_tool, states_of, tools_of
 from api.cli.terminal import output
 from api.cli.terminal.completions import complete_places
 from api.cli.terminal.progress import going_on, wait
+from schemas.reason import FileStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 NO_TOOL = "There is no tool yet; `foldex index FOLDER` makes one."
 
 #: The statuses of files.
-FILE_STATUSES = ("pending", "indexing", "indexed", "skipped", "failed", "removed")
 
 tool_argument = click.argument("tool", shell_complete=complete_places)
 wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it has ended.")
@@ -89,7 +89,9 @@ def _covering(service: Connection, word: str) -> Tool:
 @click.argument("tool", default=".", shell_complete=complete_places)
 @click.option("--failed", "status", flag_value="failed", help="Only files that failed.")
 @click.option("--skipped", "status", flag_value="skipped", help="Only files that were skipped.")
-@click.option("--status", type=click.Choice(FILE_STATUSES), help="Only files with this status.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in FileStatus]), help="Only files with this status."
+)
 @click.option("-q", "text", metavar="TEXT", help="Only files with TEXT in their path.")
 def files(invocation: Invocation, tool: str, status: str | None, text: str | None) -> int:
     """List the files of TOOL with their outcome, reason and remedy.

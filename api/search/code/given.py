@@ -268,7 +268,7 @@ def _is_ended(lines: str, end: int, language: str | None) -> bool:
 
 
 def _chained(lines: str, start: int, value: str, language: str | None) -> str | None:
-    """A value whose bracket opens at a place, with the calls after it: `Pool().get`. None: it is no such chain."""
+    """A value whose bracket opens at `start`, with the calls after it: `Pool().get`. None if it is not such a chain."""
     for _ in range(_MAX_CHAIN):
         end = _closed(lines, start)
         if end is None:

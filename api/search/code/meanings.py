@@ -176,14 +176,9 @@ class Meanings(CodeFiles):
         """The meaning of an import that names no path of the folder: a package at an unknown place, or nothing."""
         found = []
         for each in self.named(name):
-            path, language = f"{self.root_name}/{self.path(each.file_id)}", code.file.language
+            path, language = f"{self.root_name}/{self.path(each.file_id) or ''}", code.file.language
             is_alike = script_members.is_script(self.file(each.file_id)) == script_members.is_script(code)
-            if (
-                each.kind != "method"
-                and not each.scope
-                and is_alike
-                and may_be(f"{self.root_name}/{path}", language, module)
-            ):
+            if each.kind != "method" and not each.scope and is_alike and may_be(path, language, module):
                 found.append(each)
         return Meaning(tuple(found), ("likely" if len(found) == 1 else "by_name") if found else "resolved")
 
@@ -259,7 +254,7 @@ class Meanings(CodeFiles):
     def _classes_of_variable(self, code: CodeOfFile, variable: str, within: Defined | None) -> Sequence[Defined]:
         for around in [*functions_around(code, within), None]:
             lines = code.between(around.start_line, around.end_line) if around else code.outside
-            kinds = dict.fromkeys(given(lines, variable, code.file.language))
+            kinds = self._kinds(code, lines, variable)
             found = [self._class_of(code, each, around) for each in kinds]
             if found:
                 return [each for each in dict.fromkeys(found) if each is not None]
@@ -299,10 +294,14 @@ class Meanings(CodeFiles):
         """A member of a variable, if its function or its file shows what it is."""
         for around in functions_around(code, within):
             lines = code.between(around.start_line, around.end_line)
-            is_own = any(True for _ in given(lines, variable, code.file.language))
-            if is_own or (code.has_locals and is_local(lines, around.signature, variable)):
+            if self._kinds(code, lines, variable) or (code.has_locals and is_local(lines, around.signature, variable)):
                 return self._of_given(code, lines, variable, name, around)
         return self._of_given(code, code.outside, variable, name, None)
+
+    @remembered
+    def _kinds(self, code: CodeOfFile, lines: str, variable: str, is_attribute: bool = False) -> tuple[str, ...]:
+        """See `given`, which reads all lines."""
+        return tuple(given(lines, variable, code.file.language, is_attribute=is_attribute))
 
     def _of_given(
         self,
@@ -315,7 +314,7 @@ class Meanings(CodeFiles):
         is_attribute: bool = False,
     ) -> Meaning:
         """A member of what the lines assign to a variable, or annotate it with."""
-        kinds = dict.fromkeys(given(lines, variable, code.file.language, is_attribute=is_attribute))
+        kinds = self._kinds(code, lines, variable, is_attribute)
         found = [self._class_of(code, each, around) for each in kinds]
         classes = {each: None for each in found if each is not None}
         if not classes or len(classes) < len(kinds) - 1:
@@ -324,7 +323,7 @@ class Meanings(CodeFiles):
         if any(each.confidence == "by_name" for each in meant):
             return Meaning(self.named(name), "by_name")
         targets = tuple(dict.fromkeys(target for each in meant for target in each.targets))
-        sure = len(kinds) == 1 and meant[0].confidence == "resolved" and self._is_sure(code, next(iter(kinds)), around)
+        sure = len(kinds) == 1 and meant[0].confidence == "resolved" and self._is_sure(code, kinds[0], around)
         return Meaning(targets, "resolved" if sure else "likely") if targets else Meaning(self.named(name), "by_name")
 
     def _is_sure(self, code: CodeOfFile, named: str, around: Defined | None) -> bool:

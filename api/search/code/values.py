@@ -7,7 +7,6 @@ from uuid import UUID
 
 from api.search.code.built_in import MODULES, is_built_in
 from api.search.code.code_of_file import FUNCTIONS, PATH, CodeOfFile, Meaning
-from api.search.code.given import given
 from api.search.code.meanings import OWN, Meanings
 from api.search.code.surroundings import classes_around, functions_around
 from worker.state.pool import Pool
@@ -51,7 +50,7 @@ class Values(Meanings):
     ) -> Meaning:
         found = super()._of_given(code, lines, variable, name, around, is_attribute=is_attribute)
         if found.confidence == "by_name":
-            kinds = set(given(lines, variable, code.file.language, is_attribute=is_attribute))
+            kinds = self._kinds(code, lines, variable, is_attribute)
             if kinds and all(self._is_built_in(code, kind, around) for kind in kinds):
                 return self._of_built_in(kinds, name)
         return found
@@ -139,6 +138,6 @@ class Values(Meanings):
         self, code: CodeOfFile, lines: str, variable: str, around: Defined | None, *, is_attribute: bool = False
     ) -> Defined | None:
         """The class that the lines give a variable, if they give it one."""
-        kinds = dict.fromkeys(given(lines, variable, code.file.language, is_attribute=is_attribute))
+        kinds = self._kinds(code, lines, variable, is_attribute)
         classes = {found for each in kinds if (found := self._class_of(code, each, around)) is not None}
         return classes.pop() if len(classes) == 1 and len(kinds) <= _MAX_KINDS else None

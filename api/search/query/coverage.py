@@ -11,7 +11,7 @@ from api.http.sight import SeenIndex
 from api.search.query.index_search import IndexSearch
 from api.search.text.visibility import are_counted
 from schemas.queries.search import Coverage, Mode, Note, Query
-from schemas.wording import amount, noun
+from schemas.wording import noun
 from worker.resources import Resources
 from worker.state.index import counting
 from worker.state.index.counting import IndexCounts
@@ -31,10 +31,12 @@ class Covered(NamedTuple):
         notes = []
         held = self.counts.held_files
         if held and self.whole:
-            have, stay, they, were = noun(held, "has stays it was", "have stay they were").split()
+            gone = noun(
+                held, "file has vanished from the folder and stays", "files have vanished from the folder and stay"
+            )
             detail = (
-                f"{amount(held, 'file')} {have} vanished from the folder and {stay} searchable, marked as stale. Check "
-                f'the folder, and reindex with {{"allow_removals": true}} if {they} {were} removed on purpose.'
+                f"{held:,} {gone} searchable, marked as stale. Check the folder, and reindex with "
+                f'{{"allow_removals": true}} if {noun(held, "it was", "they were")} removed on purpose.'
             )
             notes.append(Note(code="removals_held", detail=detail))
         if self.counts.vectors_due and self.mode != "keyword":

@@ -46,7 +46,7 @@ class BackgroundReads:
                 read()
             except BaseException:
                 # A compaction may have deleted the file, for example: then LanceDB searches the table itself. A panic
-                # is no Exception.
+                # does not derive from Exception.
                 log.warning("a LanceDB table could not be read into memory", namespace=namespace, exc_info=True)
             with self._lock:
                 del self._reads[namespace]

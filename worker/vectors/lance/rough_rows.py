@@ -75,7 +75,7 @@ class GrowingRoughRows:
     """The rough rows of vectors that are only ever appended. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
-        self._none = self._memory = RoughRows(
+        self._memory = RoughRows(
             np.empty((0, dimensions, BLOCK_ROWS), np.int8), np.empty(0, np.float32), np.empty(0, np.float32)
         )
         self._blocks = 0
