@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -35,6 +36,11 @@ class Project:
     model: Model = field(default_factory=Model)
     tool: str = ""
     chunks: dict[str, str] = field(default_factory=dict)
+    #: Files that a call asks for one by one.
+    some: int = 3
+    #: Requests of people that were answered.
+    answered: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def send(self, method: str, path: str, body: Any = None) -> httpx.Response:
         return self.client.request(method, path, json=body, headers={"Authorization": f"Bearer {self.key}"})
@@ -101,6 +107,21 @@ class Project:
         except Away:
             return None
 
+    def check(self, what: object) -> None:
+        """Nobody is shown more than the model says; and soon, all of it. `what` tells the state in a failure."""
+        for person in (None, *PEOPLE):
+            read = self.model.files(person)
+            for way in WAYS:
+                shown = self.shown(person, way)
+                assert shown is not None
+                assert shown <= read, (what, person, way)
+            for way in WHOLE:
+                eventually(
+                    lambda person=person, way=way, read=read: self.shown(person, way) == read,  # type: ignore[misc] # mypy takes no default for a function without arguments
+                    10,
+                    lambda person=person, way=way: str((what, person, way, self.shown(person, way))),  # type: ignore[misc] # as above
+                )
+
 
 class Away(Exception):
     """The service, or one that it needs, does not answer now."""
@@ -115,6 +136,8 @@ def _answer(project: Project, headers: dict[str, str], path: str, body: Any = No
         raise Away from error
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         raise Away(answer.text)
+    with project.lock:
+        project.answered += 1
     if answer.is_success:
         return answer.json() if answer.headers["content-type"].startswith("application/json") else {}
     assert answer.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}, answer.text
@@ -151,7 +174,7 @@ def _one_by_one(path: Callable[[Project, str], str]) -> Callable[[Project, dict[
     """Of some files, those that are shown by their ids."""
 
     def ask(project: Project, headers: dict[str, str]) -> set[str]:
-        some = random.sample(sorted(project.chunks), 3)
+        some = random.sample(sorted(project.chunks), project.some)
         return {node for node in some if _answer(project, headers, path(project, node)) is not None}
 
     return ask
