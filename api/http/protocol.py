@@ -16,7 +16,8 @@ from fastapi.responses import JSONResponse
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from api.http import problems, request_log
-from schemas.errors import FoldexError, HeadersTooLarge, TooManyConnections, UrlTooLong
+from api.identity.principals import HEADER
+from schemas.errors import FoldexError, HeadersTooLarge, Invalid, TokenInvalid, TooManyConnections, UrlTooLong
 from worker.machine.memory.api_memory import ApiMemory
 
 #: Seconds within which a request's headers must arrive.
@@ -34,6 +35,10 @@ MAX_URL_BYTES = (1 << 16) - 1
 METHOD_BYTES = 32
 #: Header fields of a request. Browsers send some 20, and proxies add a few.
 MAX_FIELDS = 100
+#: Bytes of one field that is to blame if all are too many.
+LONG_FIELD_BYTES = MAX_HEAD_BYTES // 2
+#: The longest beginning of a line that tells which field it is.
+_NAME_BYTES = 32
 #: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
 PIECE_BYTES = 1 << 14
 #: Seconds of work for a connection after which all others have their turn.
@@ -100,6 +105,8 @@ class TimedProtocol(HttpToolsProtocol):
     _next_look: asyncio.TimerHandle | None = None
     #: Bytes of a head, of trailers or of a chunk's first line that the parser holds or has passed over.
     unfinished = 0
+    #: The beginning of the line at hand within headers, and its bytes.
+    _line, _line_bytes = b"", 0
     #: Whether the parser has come to another part of a request within the piece at hand.
     _has_moved = False
     #: Whether the headers of the request at hand are complete.
@@ -153,10 +160,12 @@ class TimedProtocol(HttpToolsProtocol):
         super().data_received(piece)
         if self._is_refused or self.transport.is_closing():
             return
+        if not self._has_headers:
+            self._note_line(piece)
         if not self._has_moved:
             self.unfinished += len(piece)
             if self.unfinished > MAX_HEAD_BYTES + METHOD_BYTES:
-                self._refuse(_too_large())
+                self._refuse(_too_large(self._line.partition(b":")[0], self._line_bytes))
                 return
             self.receiving.count_bytes(len(piece), self.connections)
         if self._deadline is None and not self._is_answering():
@@ -261,7 +270,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """See httptools. Trailers come here too, after the headers are complete: nothing here reads them."""
-        self._count_head(len(name) + len(value) + len(b": \r\n"))
+        self._count_head(len(name) + len(value) + len(b": \r\n"), name)
         self._fields += 1
         if self._fields > MAX_FIELDS:
             raise _too_large()
@@ -272,6 +281,7 @@ class TimedProtocol(HttpToolsProtocol):
         """See httptools."""
         self._move()
         self._has_headers = True
+        self._line, self._line_bytes = b"", 0
         self._stop_waiting()
         self.receiving.waiting.pop(self, None)
         if len(self.pipeline) >= MAX_PIPELINED:
@@ -322,10 +332,18 @@ class TimedProtocol(HttpToolsProtocol):
     def _move(self) -> None:
         self._has_moved, self.unfinished = True, 0
 
-    def _count_head(self, size: int) -> None:
+    def _note_line(self, piece: bytes) -> None:
+        """Note how the last line of a piece of the headers begins, and its bytes so far."""
+        start = piece.rfind(b"\n") + 1
+        if start:
+            self._line, self._line_bytes = b"", 0
+        self._line += piece[start : start + _NAME_BYTES - len(self._line)]
+        self._line_bytes += len(piece) - start
+
+    def _count_head(self, size: int, field: bytes = b"") -> None:
         self._head_bytes += size
         if self._head_bytes > MAX_HEAD_BYTES:
-            raise _too_large()
+            raise _too_large(b"" if self._has_headers else field, size)
 
     def _should_upgrade_to_ws(self) -> bool:
         return False
@@ -350,7 +368,14 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers)
 
 
-def _too_large() -> HeadersTooLarge:
+def _too_large(field: bytes = b"", size: int = 0) -> FoldexError:
+    """Why headers are refused that are too large. `field` is the one at hand, which has `size` bytes or more."""
+    limit = f"the URL and headers may have {MAX_HEAD_BYTES:,} bytes together"
+    name = field.strip().lower() if size > LONG_FIELD_BYTES else b""
+    if name == b"authorization":
+        return TokenInvalid(f"The header Authorization is too long: {limit}; send a key or a shorter token.")
+    if name == HEADER.lower().encode():
+        return Invalid(f"The header {HEADER} is too long: {limit}; send fewer principals.")
     return HeadersTooLarge(
         f"The URL and headers have more than {MAX_HEAD_BYTES:,} bytes or {MAX_FIELDS} fields; send fewer, or shorter "
         "ones."

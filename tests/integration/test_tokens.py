@@ -173,7 +173,7 @@ INVALID: dict[str, Made] = {
     "with a place of keys": lambda issuer: by_a_stranger(issuer, jku="http://127.0.0.1:9/keys", kid="own"),
     "with extensions": lambda issuer: issuer.token(header={"crit": ["b64"], "b64": False}),
     "with crit of no list": lambda issuer: issuer.token(header={"crit": 1}),
-    "too long": lambda issuer: issuer.token(groups=[f"group-{each}" for each in range(10_000)][:1_400]),
+    "too long": lambda issuer: issuer.token(groups=[f"group-{each}" for each in range(10_000)]),
     "no header": lambda issuer: f"e30.{issuer.token().partition('.')[2]}",
     "a header that is a list": lambda issuer: token(issuer.keys["RS256"][1], ["alg"], issuer.claims()),
     "a deep header": lambda issuer: token(None, b"[" * 9_000, b"{}"),

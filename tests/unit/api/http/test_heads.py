@@ -119,6 +119,7 @@ def endless() -> dict[str, tuple[bytes, bytes]]:
         "a chunk's extension": (CHUNKED + b"1;a=", b"b" * (1 << 15)),
         "trailers": (CHUNKED + b"1\r\nx\r\n0\r\n", fields(3000)),
         "one trailer": (CHUNKED + b"1\r\nx\r\n0\r\na: ", b"b" * (1 << 15)),
+        "a trailer with a name of a header": (CHUNKED + b"1\r\nx\r\n0\r\nAuthorization: ", b"b" * (1 << 15)),
     }
 
 
@@ -137,6 +138,33 @@ def test_what_never_ends_is_answered_soon(place: Place, kind: str) -> None:
     status, code = (b"400", b"url_too_long") if kind == "an address" else (b"431", b"headers_too_large")
     assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
     assert code in answer
+
+
+@pytest.mark.parametrize(("field", "status", "code"), [
+    (b"Authorization: Bearer ", b"401", b"token_invalid"),
+    (b"AUTHORIZATION:", b"401", b"token_invalid"),
+    (b"Foldex-Principals: ", b"422", b"invalid_request"),
+    (b"X-Authorization: ", b"431", b"headers_too_large"),
+    (b"Cookie: ", b"431", b"headers_too_large"),
+])  # fmt: skip # a case a line
+@pytest.mark.parametrize("size", [100_000, 200_000, 1_000_000])
+def test_a_field_that_is_too_long_is_named(place: Place, field: bytes, status: bytes, code: bytes, size: int) -> None:
+    """An identity provider may put thousands of groups into a token."""
+    choice = random.Random(size)
+    for more in (b"", b"\r\n" + fields(3) + END):
+        for pieces in ([data := LINE + fields(3) + field + b"b" * size + more], pieces_of(data, choice)):
+            answer = answer_to(place, pieces)
+            assert answer.startswith(b"HTTP/1.1 " + status), answer[:100]
+            assert code in answer
+
+
+def test_a_field_of_usual_length_is_not_to_blame(place: Place) -> None:
+    rest = fields(1, MAX_HEAD_BYTES - 500)
+    for sent in (
+        rest + b"Authorization: Bearer " + b"b" * 1000,
+        b"Authorization: Bearer " + b"b" * 1000 + b"\r\n" + rest,
+    ):
+        assert answer_to(place, [LINE + sent + b"\r\n" + END]).startswith(b"HTTP/1.1 431 ")
 
 
 def test_trailers_are_no_headers(place: Place) -> None:
