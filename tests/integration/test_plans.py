@@ -18,6 +18,7 @@ from tests.service import new_database
 from worker.state.content import nodes
 from worker.state.index import drift, embedding_cache, file_lookup, files, tasks, tools
 from worker.state.index.embedding_cache import VectorOwner
+from worker.state.index.file_lookup import Wanted
 from worker.state.index.leftovers import NO_ID
 from worker.state.pool import Pool, open_pool
 from worker.state.queries import load
@@ -182,7 +183,7 @@ def test_the_newest_of_many_tasks_is_the_first_of_an_index_and_none_is_sorted(
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:
     for _ in range(10):  # often enough that Postgres keeps the plan
-        found = file_lookup.page(pool, index_id, status=FileStatus.FAILED, reason=None, q=None, after=None, limit=100)
+        found = file_lookup.page(pool, index_id, Wanted(FileStatus.FAILED), limit=100)
     assert len(found) == FAILED
     values = {
         "index_id": index_id,
@@ -366,7 +367,7 @@ def test_a_page_of_a_listing_reads_the_files_of_its_spans_alone(pool: Pool, inde
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
-    first = file_lookup.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0].file_id
+    first = file_lookup.page(pool, index_id, Wanted(), limit=1)[0].file_id
     assert file_lookup.find_named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
@@ -399,7 +400,7 @@ def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, 
 
 
 def page_of_one(pool: Pool, index_id: UUID) -> list[File]:
-    return file_lookup.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)
+    return file_lookup.page(pool, index_id, Wanted(), limit=1)
 
 
 @pytest.mark.parametrize("parent", ["folder", None])
@@ -421,3 +422,15 @@ def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str |
         assert "content_node_order" in plan(pool, "content/nodes", "page", **place, classes=classes)
     steps = plan(pool, "content/nodes", "page_of_classes", **place, classes=[0, 1])
     assert steps.count("content_node_seen") == 2
+
+
+def test_a_new_database_adds_nodes_without_reading_the_others(postgres_url: str, template_url: str) -> None:
+    """A session keeps the plans of its first nodes, which nothing is known of."""
+    with new_database(postgres_url, template_url) as url, open_pool(url, max_size=1) as pool:
+        for project, count in (("first", 10), ("many", 2_000)):
+            before = rows_read(pool, "content_node")
+            with pool.connection() as connection:
+                connection.execute(FOLDER, (project,))
+                connection.execute(FILL_NODES, {"project": project, "parent": "folder", "nodes": count})
+            cost = rows_read(pool, "content_node") - before
+        assert cost < 10 * count

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 MIGRATIONS = sorted((ROOT / "schemas" / "migrations").glob("*.sql"))
 #: What may run outside a transaction, without a limit of time: it blocks no reader and no writer.
-BLOCKS_NOBODY = re.compile("CREATE (UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS |DROP INDEX CONCURRENTLY IF EXISTS ")
+BLOCKS_NOBODY = re.compile(
+    "CREATE (UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS |DROP INDEX CONCURRENTLY IF EXISTS |REINDEX INDEX CONCURRENTLY "
+)
 OUTSIDE = "-- transactional: false\n-- squawk-disable-assume-in-transaction\n"
 
 
@@ -63,6 +65,7 @@ def test_what_would_hold_a_table_or_break_the_previous_release_is_refused(
         "ALTER TABLE chunk VALIDATE CONSTRAINT a;",
         f"{OUTSIDE}CREATE INDEX CONCURRENTLY IF NOT EXISTS chunk_page ON chunk (page);",
         f"{OUTSIDE}DROP INDEX CONCURRENTLY IF EXISTS chunk_file;",
+        f"{OUTSIDE}REINDEX INDEX CONCURRENTLY chunk_file;",
     ],
 )
 def test_what_holds_no_table_passes(tmp_path: Path, statements: str) -> None:
