@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from threading import Lock
-from uuid import UUID
 
 from cachetools import LRUCache
 
@@ -19,10 +17,11 @@ MAX_KEPT = 8
 #: over 4 MB.
 KEPT_VALUES = range(32, 100_001)
 
-#: Held by whoever reads or changes `_recent`.
-_recent_lock = Lock()
-#: Conditions by identity, with their text: to compare thousands of values takes a millisecond for each leg.
-_recent: LRUCache[int, tuple[Condition, str]] = LRUCache(MAX_KEPT)
+#: Held by whoever reads or changes `_texts`.
+_lock = Lock()
+#: Conditions by the identity of their values, with their text: to compare thousands of values takes a millisecond, and
+#: whoever filters by so many keeps them for the next query.
+_texts: LRUCache[int, tuple[Condition, str]] = LRUCache(MAX_KEPT)
 
 
 def where(conditions: Sequence[Condition]) -> str:
@@ -36,39 +35,37 @@ def is_in(name: str, values: Sequence[str | int]) -> str:
 
 
 def _sql(condition: Condition) -> str:
-    # 1 and True are equal, but have different spellings in SQL
-    are_texts = all(isinstance(value, str) for value in condition.values[:1])
-    is_kept = are_texts and len(condition.values) + len(condition.ids) in KEPT_VALUES
-    return _recent_text(condition) if is_kept else _text(condition, _written)
-
-
-def _recent_text(condition: Condition) -> str:
-    with _recent_lock:
-        known, text = _recent.get(id(condition), (None, ""))
-    if known is not condition:
-        text = _text(condition, _kept)
-        with _recent_lock:
-            _recent[id(condition)] = condition, text
+    if len(condition.values) + len(condition.ids) not in KEPT_VALUES:
+        return _written(condition)
+    with _lock:
+        known, text = _texts.get(id(condition.values), (None, ""))
+    if known is None or not _are_same(known, condition):
+        text = _written(condition)
+        with _lock:
+            _texts[id(condition.values)] = condition, text
     return text
 
 
-def _text(condition: Condition, write: Callable[..., str]) -> str:
-    return write(condition.attribute, condition.op, tuple(condition.values), tuple(condition.ids))
+def _are_same(one: Condition, other: Condition) -> bool:
+    """Whether two conditions have the very same values, and are equal beside."""
+    return (
+        one.values is other.values
+        and (one.attribute, one.op) == (other.attribute, other.op)
+        and list(one.ids) == list(other.ids)
+    )
 
 
-def _written(name: str, op: str, values: tuple[str | int, ...], ids: tuple[UUID, ...]) -> str:
-    stored = [cut_filterable(clean(value)) if isinstance(value, str) else value for value in values]
-    if op == "in":
+def _written(condition: Condition) -> str:
+    name = condition.attribute
+    stored = [cut_filterable(clean(value)) if isinstance(value, str) else value for value in condition.values]
+    if condition.op == "in":
         alternatives = [is_in(name, stored)]
     else:
-        expression = _below if op == "prefix" else _ending
+        expression = _below if condition.op == "prefix" else _ending
         alternatives = [expression(name, value) for value in stored]
-    if ids:
-        alternatives.append(is_in("id", [str(id_) for id_ in ids]))
+    if condition.ids:
+        alternatives.append(is_in("id", [str(id_) for id_ in condition.ids]))
     return f"({' OR '.join(alternatives)})"
-
-
-_kept = lru_cache(MAX_KEPT)(_written)
 
 
 def _below(name: str, value: str | int) -> str:
