@@ -33,7 +33,7 @@ from api.indexers.as_seen import as_seen, tool_as_seen
 from api.indexers.chunks import shown_status
 from api.indexers.registry import check_derived, drop_derived
 from api.routes.paging import Cursor, Limit, from_cursor, page
-from api.routes.search.metadata_keys import FilterParameter, selected
+from api.routes.search.metadata_keys import FilterParameter, selected_among
 from api.search.text.file_text import file_text
 from api.search.text.metadata_warning import warnings_of
 from api.search.text.visibility import visible_files
@@ -243,16 +243,22 @@ def list_files(
     limit: Limit = 100,
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
-    after = from_cursor(cursor, str, UUID)
-    only = selected(resources, index, metadata, disconnect)
-    return page(
-        lambda most: file_lookup.page(
-            resources.pool, index.id, status=status, reason=reason, q=q, only=only, after=after, limit=most
-        ),
-        limit,
-        shown_file,
-        attrgetter("file_path", "file_id"),
-    )
+    wanted = file_lookup.Wanted(status, reason, q, from_cursor(cursor, str, UUID))
+    visible = visible_files(resources.pool, index, disconnect.check)
+    by_path = visible.by_path if visible is not None and metadata is None else None
+
+    def read(most: int) -> list[File]:
+        found = None
+        if by_path is not None:
+            found = file_lookup.page_of_some(
+                resources.pool, index.id, wanted, by_path, limit=most, check=disconnect.check
+            )
+        if found is not None:
+            return found
+        only = selected_among(resources, index, metadata, visible, disconnect)
+        return file_lookup.page(resources.pool, index.id, wanted, only=only, limit=most)
+
+    return page(read, limit, shown_file, attrgetter("file_path", "file_id"))
 
 
 @router.get("/{tool_id}/files/{file_id}", response_model=FileText, openapi_extra=raises(SourceBusy))

@@ -12,6 +12,8 @@ SELECT coalesce(sum(seq_tup_read), 0)::int, coalesce(sum(idx_tup_fetch), 0)::int
 WHERE relname = ANY (%s)
 """
 
+_BLOCKS = "SELECT (idx_blks_read + idx_blks_hit)::int FROM pg_statio_user_indexes WHERE indexrelname = %s"
+
 _SOME_NODES = """
 INSERT INTO content_node (project_id, id, id_path, name, type)
 SELECT 'known', 'n' || n, '/n' || n, n, 'text' FROM generate_series(1, 1000) n ON CONFLICT DO NOTHING
@@ -42,11 +44,23 @@ def rows_read(pool: Pool, *tables: str) -> int:
     return sum(_rows(pool, tables))
 
 
-def _rows(pool: Pool, tables: tuple[str, ...]) -> tuple[int, int]:
+def blocks_read(pool: Pool, index: str) -> int:
+    """The blocks of an index that were read so far. A scan also passes over entries of which it reads no row."""
+    _flush(pool)
+    with pool.connection() as connection:
+        ((blocks,),) = connection.execute(_BLOCKS, (index,)).fetchall()
+    return int(blocks)
+
+
+def _flush(pool: Pool) -> None:
     with ExitStack() as held:
         # each connection of the pool tells what it has read, also for earlier tests
         for _ in range(pool.get_stats()["pool_size"]):
             held.enter_context(pool.connection()).execute("SELECT pg_stat_force_next_flush()")
+
+
+def _rows(pool: Pool, tables: tuple[str, ...]) -> tuple[int, int]:
+    _flush(pool)
     with pool.connection() as connection:
         ((scanned, fetched),) = connection.execute(_READ, (list(tables),)).fetchall()
     return scanned, fetched

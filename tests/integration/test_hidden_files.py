@@ -15,7 +15,7 @@ from api.main import create_app
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration import test_hidden_nodes
-from tests.integration.database import do, rows_read
+from tests.integration.database import blocks_read, do, rows_read
 from worker.settings import Settings
 from worker.state.access import keys
 from worker.state.index import tools
@@ -69,6 +69,38 @@ def answered(client: TestClient, tool: str, headers: dict[str, str], path: str, 
     answer = client.get(f"{tool}{path}", params=params, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer
+
+
+def test_pages_of_files_pass_over_no_hidden_file(
+    pool: Pool, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(test_hidden_nodes, "SHOWN", SHOWN)
+    project, tool = indexed(pool, has_hidden=True)
+    key = keys.create(pool, project, "gateway", ("search", "impersonate"))[1]
+    get = partial(answered, client, tool, {"Authorization": f"Bearer {key}", HEADER: "user:ann"}, "/files")
+    whole = [file["file_path"] for file in get(limit=1).json()["items"]]
+    before = blocks_read(pool, "search_index_file_path")
+    listed: list[str] = []
+    cursor = None
+    for _ in range(3):
+        page = get(limit=PAGE, **({} if cursor is None else {"cursor": cursor})).json()
+        listed, cursor = [*listed, *(file["file_path"] for file in page["items"])], page["next_cursor"]
+    assert blocks_read(pool, "search_index_file_path") == before
+    assert listed[0] == whole[0]
+    shown = do(
+        pool,
+        "SELECT path FROM search_index_file f JOIN search_index i ON i.id = f.index_id WHERE i.project_id = %s"
+        " AND f.node_id LIKE '%%ann' ORDER BY path LIMIT 30",
+        project,
+    )
+    assert listed == [path for (path,) in shown]
+    # a file that was renamed since does not shift the pages after it
+    do(pool, "UPDATE search_index_file SET path = '~' || path WHERE path = %s", listed[-1])
+    after = get(limit=PAGE, cursor=cursor).json()["items"]
+    assert after[0]["file_path"] > listed[-1]
+    assert not {file["file_path"] for file in after} & {*listed}
+    # and every file of a kind is found, however rare
+    assert [file["file_path"] for file in get(q=listed[20], limit=PAGE).json()["items"]].count(listed[20]) == 1
 
 
 def test_no_call_reads_a_hidden_row(pool: Pool, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

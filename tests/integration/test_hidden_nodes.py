@@ -74,6 +74,17 @@ def test_pages_read_no_hidden_node_and_no_hidden_list(pool: Pool, lists: int, hi
     assert costs[1] <= costs[0] + SHOWN
 
 
+@pytest.mark.parametrize("lists", [nodes.MAX_LISTS_READ - 1, nodes.MAX_LISTS_READ, 50_000])
+def test_pages_are_complete_however_many_lists_admit_a_caller(pool: Pool, lists: int) -> None:
+    """Up to the limit each list is read, and above it hidden nodes are passed over. One of the lists is none."""
+    project = filled(pool, lists, 10, has_hidden=True)
+    assert len(acl.readable(pool, project, ANN.principals or ())) == lists
+    pages = listed(pool, project, "f", ANN, PAGE)
+    assert [len(page) for page in pages] == [PAGE] * (SHOWN // PAGE)
+    names = "SELECT id FROM content_node WHERE project_id = %s AND id LIKE '%%ann' ORDER BY name COLLATE \"C\""
+    assert [id_ for page in pages for id_ in page] == [id_ for (id_,) in do(pool, names, project)]
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_caller_in_many_groups_reads_none_of_the_other_lists(pool: Pool, is_known: bool) -> None:
     """Whether or not Postgres has statistics of the lists."""

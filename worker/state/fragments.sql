@@ -184,6 +184,27 @@ EXISTS (
 -- or before the table's rows are first counted, a join would read the files of all indexes.
 LATERAL (SELECT * FROM search_index_file f WHERE f.id = c.file_id LIMIT 1) f
 
+-- name: listed_file
+-- columns of a file f as callers see it
+id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
+regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language,
+nullif(properties - 'opening', '{}') AS properties,
+CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END AS status, reason,
+coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
+live_fingerprint IS NOT NULL AND NOT :has_words AS stale,
+live_chunks > 0 AND live_embedded AND NOT (lost AND vectors_due > 0) AS embedded, live_chunks AS chunks, embedded_chunks,
+live_tokens AS tokens, attempts, timings
+
+-- name: is_listed
+-- whether a file f has the status, reason and text that callers ask for, and comes after the last listed one
+-- the status as above, in terms that let the plan use an index
+(%(status)s::text IS NULL AND status <> 'removed'
+     OR status = %(status)s AND NOT (%(status)s = 'pending' AND awaits_vectors)
+     OR %(status)s = 'indexing' AND status = 'pending' AND awaits_vectors)
+  AND (%(reason)s::text IS NULL OR reason = %(reason)s)
+  AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0)
+  AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
+
 -- name: counted
 -- columns of a file f from which the counts of a task are computed
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens,

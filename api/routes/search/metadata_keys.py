@@ -14,7 +14,7 @@ from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.disconnect import Disconnect
 from api.http.sight import SeenIndex
 from api.search.text import metadata_filter
-from api.search.text.visibility import ids_of, visible_files
+from api.search.text.visibility import VisibleFiles, ids_of, visible_files
 from schemas.errors import Invalid
 from schemas.queries.metadata import MAX_ADDRESS_CHARACTERS, MetadataFilter, MetadataKeys
 from worker.resources import Resources
@@ -52,7 +52,19 @@ def selected(
 
     Raises `Invalid` and `CallerLeft`.
     """
-    visible = visible_files(resources.pool, index, disconnect.check)
+    return selected_among(
+        resources, index, metadata, visible_files(resources.pool, index, disconnect.check), disconnect
+    )
+
+
+def selected_among(
+    resources: Resources,
+    index: SeenIndex,
+    metadata: str | None,
+    visible: VisibleFiles | None,
+    disconnect: Disconnect,
+) -> Sequence[UUID] | None:
+    """Do what `selected` does, with the files that the caller may read."""
     conditions = conditions_of(metadata)
     if conditions is None:
         return None if visible is None else list(visible.ids)

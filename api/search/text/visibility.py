@@ -37,11 +37,15 @@ MAX_OF_INDEX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class VisibleFiles:
-    """The only files of an index that a caller may read, by both of their ids; `in_order` are the second, sorted."""
+    """The only files of an index that a caller may read, by both of their ids; `in_order` are the second, sorted.
+
+    `by_path` are the first, of 16 bytes each, in the order of paths; None while a run may change these.
+    """
 
     ids: frozenset[UUID]
     node_ids: frozenset[str]
     in_order: Sequence[str] = field(compare=False)
+    by_path: bytes | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,8 @@ def _find(pool: Pool, index: SeenIndex, key: _Lookup, check: Check) -> _Found:
             shown += [file] if is_admitted(file.path or "") else []
         files = shown
     node_ids = frozenset(file.node_id for file in files)
-    return _Found(VisibleFiles(frozenset(file.id for file in files), node_ids, sorted(node_ids)))
+    by_path = b"".join(file.id.bytes for file in files) if key.state.is_at_rest else None
+    return _Found(VisibleFiles(frozenset(file.id for file in files), node_ids, sorted(node_ids), by_path))
 
 
 def _size(key: _Lookup, found: _Found) -> int:

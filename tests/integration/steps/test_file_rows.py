@@ -248,7 +248,7 @@ def test_a_file_without_its_vectors_counts_as_indexed_once(indexed: Site) -> Non
         ({"q": "%"}, []),
     ],
 )
-def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, str], listed: list[str]) -> None:
+def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, Any], listed: list[str]) -> None:
     # status, reason, the fingerprint of the live text, its chunks, and whether they would have vectors
     rows = {
         "0.md": ("indexed", None, "f", 1, True),
@@ -260,9 +260,12 @@ def test_files_are_listed_by_what_became_of_them(site: Site, asked: dict[str, st
     for path, row in rows.items():
         update = f"UPDATE search_index_file SET {columns} = (%s, %s, %s, %s, %s) WHERE path = %s AND index_id = %s"
         site.do(update, *row, path, site.index.id)
-    everything: dict[str, Any] = {"status": None, "reason": None, "q": None, "after": None, "limit": 10}
-    found = file_lookup.page(site.pool, site.index.id, **{**everything, **asked})
+    wanted = file_lookup.Wanted(**asked)
+    found = file_lookup.page(site.pool, site.index.id, wanted, limit=10)
     assert [file.file_path for file in found] == listed
+    ids = site.do("SELECT id FROM search_index_file WHERE index_id = %s ORDER BY path", site.index.id)
+    by_path = b"".join(id_.bytes for (id_,) in ids)
+    assert found == file_lookup.page_of_some(site.pool, site.index.id, wanted, by_path, limit=10, check=lambda: None)
     shown = {file.file_path: (file.stale, file.embedded) for file in found}
     expected = {"0.md": (False, True), "1.md": (False, False), "2.md": (True, False), "3.md": (False, False)}
     assert shown == {path: expected[path] for path in listed}

@@ -364,7 +364,7 @@ def test_a_tool_waits_for_the_run_that_was_requested_while_its_new_index_failed(
 
 
 def message_of(site: Site, name: str) -> tuple[str, str | None]:
-    (file,) = file_lookup.page(site.pool, site.index.id, status=None, reason=None, q=name, after=None, limit=1)
+    (file,) = file_lookup.page(site.pool, site.index.id, file_lookup.Wanted(q=name), limit=1)
     return file.status, file.message
 
 

@@ -31,9 +31,7 @@ def site(resources: Resources) -> Site:
 Read = Callable[[Site, Any, int], Sequence[Any]]
 LISTS: dict[str, tuple[Read, tuple[str, str]]] = {
     "files": (
-        lambda s, after, limit: file_lookup.page(
-            s.pool, s.index.id, status=None, reason=None, q=None, after=after, limit=limit
-        ),
+        lambda s, after, limit: file_lookup.page(s.pool, s.index.id, file_lookup.Wanted(after=after), limit=limit),
         ("file_path", "file_id"),
     ),
     "tools": (lambda s, after, limit: tools.page(s.pool, s.project, after, limit), ("created_at", "tool_id")),

@@ -124,5 +124,4 @@ def test_status_and_files_say_what_is_found_by_words_only(ready: Site) -> None:
 
 
 def files(site: Site) -> list[Any]:
-    every = {"status": None, "reason": None, "q": None, "after": None}
-    return file_lookup.page(site.pool, site.index.id, **every, limit=10)
+    return file_lookup.page(site.pool, site.index.id, file_lookup.Wanted(), limit=10)

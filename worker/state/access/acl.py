@@ -87,7 +87,7 @@ def readable_over(connection: Connection[Any], project_id: str, principals: Coll
 
 
 def visible_files(pool: Pool, index_id: UUID, classes: Collection[int], *, with_paths: bool) -> list[VisibleFile]:
-    """Return the files of an index that are in these classes, or in none."""
+    """Return the files of an index that are in these classes, or in none, in the order of paths."""
     values = {"index_id": index_id, "classes": list(classes), "with_paths": with_paths}
     with autocommit(pool) as connection:
         return list(map(VisibleFile._make, connection.execute(_SQL["visible_files"], values)))

@@ -32,6 +32,7 @@ CROSS JOIN LATERAL (SELECT a.id FROM acl_class a WHERE a.id = h.id AND a.project
 SELECT f.id, coalesce(f.node_id, f.id::text) AS node_id, CASE WHEN %(with_paths)s THEN f.path END AS path
 FROM :files_with_lists
 WHERE i.id = %(index_id)s AND f.status <> 'removed' AND :is_in_classes
+ORDER BY f.path, f.id
 
 -- name: any_hidden
 -- includes nodes that no run has listed yet, because a run adds them while this answer still counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -14,6 +14,10 @@ from schemas.tool import File
 from worker.state.index.files import MAX_PATH
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import load, only_of
+
+#: Most files that are looked up by their ids at once.
+MAX_AT_ONCE = 5_000
+_ID_BYTES = 16
 
 _SQL = load("index/files")
 
@@ -38,24 +42,63 @@ class LiveFile:
     live_chunks: int
 
 
-def page(
-    pool: Pool,
-    index_id: UUID,
-    *,
-    status: FileStatus | None,
-    reason: Reason | None,
-    q: str | None,
-    only: Sequence[UUID] | None = None,
-    after: tuple[str, UUID] | None,
-    limit: int,
-) -> list[File]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The files that a caller asks for. `q` is in their paths. `after` are path and id of the last listed one."""
+
+    status: FileStatus | None = None
+    reason: Reason | None = None
+    q: str | None = None
+    after: tuple[str, UUID] | None = None
+
+
+def page(pool: Pool, index_id: UUID, wanted: Wanted, *, only: Collection[UUID] | None = None, limit: int) -> list[File]:
     """List the files of an index by path. Their remedies follow from the reasons."""
-    path, id_ = after or (None, None)
-    chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q, "only": only}
-    values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
+    return _listed(pool, "list", index_id, wanted, only, limit)
+
+
+def page_of_some(
+    pool: Pool, index_id: UUID, wanted: Wanted, by_path: bytes, *, limit: int, check: Callable[[], None]
+) -> list[File] | None:
+    """List as `page` does only the files with these ids, of 16 bytes each, in the order of paths. Reads no other file.
+
+    Returns None if the last listed file is not where it was. `check` may raise to end it.
+    """
+    start = 0
+    if wanted.after is not None:
+        path, id_ = wanted.after
+        last, place = get(pool, index_id, str(id_)), _place(by_path, id_)
+        if place is None or last is None or (last.id, last.path) != (id_, path):
+            return None
+        start = place + 1
+    found: list[File] = []
+    step = limit
+    while start * _ID_BYTES < len(by_path) and len(found) < limit:
+        check()
+        ids = by_path[start * _ID_BYTES : (start + step) * _ID_BYTES]
+        some = [UUID(bytes=ids[at : at + _ID_BYTES]) for at in range(0, len(ids), _ID_BYTES)]
+        found += _listed(pool, "list_some", index_id, wanted, some, limit - len(found))
+        start, step = start + step, min(4 * step, MAX_AT_ONCE)
+    return found
+
+
+def _place(by_path: bytes, id_: UUID) -> int | None:
+    """The position of an id among ids of 16 bytes."""
+    at = by_path.find(id_.bytes)
+    while at > 0 and at % _ID_BYTES:
+        at = by_path.find(id_.bytes, at + 1)
+    return None if at < 0 else at // _ID_BYTES
+
+
+def _listed(
+    pool: Pool, query: str, index_id: UUID, wanted: Wanted, only: Collection[UUID] | None, limit: int
+) -> list[File]:
+    path, id_ = wanted.after or (None, None)
+    values: dict[str, object] = {"index_id": index_id, "status": wanted.status, "reason": wanted.reason, "q": wanted.q}
+    values |= {"only": only_of(only), "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
         # planned each time: a generic plan for all statuses misses the index that suits one status
-        return connection.cursor(row_factory=class_row(File)).execute(_SQL["list"], values, prepare=False).fetchall()
+        return connection.cursor(row_factory=class_row(File)).execute(_SQL[query], values, prepare=False).fetchall()
 
 
 def get(pool: Pool, index_id: UUID, file: str) -> LiveFile | None:

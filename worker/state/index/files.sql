@@ -193,22 +193,13 @@ WITH gone AS (
 INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone UNION ALL :without_row ON CONFLICT DO NOTHING
 
 -- name: list
-SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       regexp_replace(path, '^.*/', '') AS file_name, type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, nullif(properties - 'opening', '{}') AS properties,
-       CASE WHEN f.status = 'pending' AND f.awaits_vectors THEN 'indexing' ELSE f.status END AS status, reason,
-       coalesce(message, CASE WHEN status = 'indexed' THEN note END) AS message, NULL AS remedy,
-       live_fingerprint IS NOT NULL AND NOT :has_words AS stale,
-       live_chunks > 0 AND live_embedded AND NOT (lost AND vectors_due > 0) AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
-       attempts, timings
-FROM search_index_file f
-WHERE index_id = %(index_id)s
-  -- as the status above, in terms that let the plan use an index
-  AND (%(status)s::text IS NULL AND status <> 'removed'
-       OR status = %(status)s AND NOT (%(status)s = 'pending' AND awaits_vectors)
-       OR %(status)s = 'indexing' AND status = 'pending' AND awaits_vectors)
-  AND (%(reason)s::text IS NULL OR reason = %(reason)s)
-  AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0) AND :is_selected
-  AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
+SELECT :listed_file FROM search_index_file f WHERE index_id = %(index_id)s AND :is_listed AND :is_selected
+ORDER BY path, id LIMIT %(limit)s
+
+-- name: list_some
+-- only those that are given: no other one is passed over
+SELECT :listed_file FROM unnest(%(only)s::uuid[]) AS c (file_id) CROSS JOIN :file_by_id
+WHERE index_id = %(index_id)s AND :is_listed
 ORDER BY path, id LIMIT %(limit)s
 
 -- name: get
