@@ -85,8 +85,9 @@ def _score(
     return total
 
 
-def test_the_best_rows_are_those_with_a_word_and_all_that_equal_the_last() -> None:
-    found = np.array([0.0, 2.0, 1.0, 0.0, 1.0, 3.0])
+@pytest.mark.parametrize("others", [0, 2, 100])
+def test_the_best_rows_are_those_with_a_word_and_all_that_equal_the_last(others: int) -> None:
+    found = np.append([0.0, 2.0, 1.0, 0.0, 1.0, 3.0], np.zeros(others))
     assert [best_positions(found, limit).tolist() for limit in (1, 2, 3, 4, 9)] == [
         [5],
         [1, 5],

@@ -32,3 +32,9 @@ def test_it_is_what_a_sort_finds(name: str, k: int) -> None:
 def test_few_values_are_enough() -> None:
     assert kth_largest(np.array([3.0]), 1) == 3
     assert kth_largest(np.array([3.0, 1.0, 2.0]), 2) == 2
+
+
+def test_integers_that_no_float_tells_apart_are_exact() -> None:
+    values = np.arange(COUNT, dtype=np.uint64) + np.uint64(2**63)
+    for order in (values, values[::-1]):
+        assert [kth_largest(order, k) for k in (1, 7, COUNT)] == [2**63 + COUNT - k for k in (1, 7, COUNT)]

@@ -28,6 +28,8 @@ POSTING_BYTES = 6
 ROW_BITS = 32
 #: A block is merged with the newer ones if it has at most this many times their postings.
 MERGE_RATIO = 2
+#: Share of rows with a score above which all rows are compared: to copy those with a score would take longer.
+COMMON_SHARE = 0.2
 
 Scores = NDArray[np.float64]
 
@@ -239,6 +241,8 @@ def within(scores: Scores, passing: Passing) -> Scores:
 
 def best_positions(scores: Scores, limit: int) -> Positions:
     """Return the positions of the rows with the best scores, including all rows that tie with the last one."""
+    if np.count_nonzero(scores > 0) > max(limit, COMMON_SHARE * len(scores)):
+        return np.flatnonzero(scores >= kth_largest(scores, limit))
     found = np.flatnonzero(scores > 0)
     if len(found) <= limit:
         return found

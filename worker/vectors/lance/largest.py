@@ -14,13 +14,21 @@ MOST_IN_GROUP = 64
 GROUPS = 4
 
 
-def kth_largest(values: NDArray[np.floating], k: int) -> float:
-    """Return the `k`-th largest of the values. There are at least `k` > 0, and none is NaN."""
+def kth_largest(values: NDArray[np.number], k: int) -> float:
+    """Return the `k`-th largest of the values; an exact integer of integers.
+
+    There are at least `k` > 0, and none is NaN.
+    """
     in_group = min(MOST_IN_GROUP, len(values) // (GROUPS * k))
     if in_group <= 1:
-        return float(np.sort(values)[-k])
+        return _kth(values, k)
     groups = len(values) // in_group
     # k groups have at least this, and fewer than k groups have more
     least = kth_largest(values[: in_group * groups].reshape(in_group, groups).max(axis=0), k)
     more = values[values > least]
-    return least if len(more) < k else float(np.sort(more)[-k])
+    return least if len(more) < k else _kth(more, k)
+
+
+def _kth(values: NDArray[np.number], k: int) -> float:
+    found: float = np.sort(values)[-k].item()
+    return found

@@ -131,11 +131,12 @@ class NamespaceRows:
         Many rows may tie with the last one. Their whole ids are compared only if their first letters are equal.
         """
         if 0 < limit < len(found):
-            costs = -values if descending else values
-            last = -kth_largest(-costs, limit)
-            better, equal = np.flatnonzero(costs < last), np.flatnonzero(costs == last)
-            starts, room = self.id_starts[found[equal]], limit - len(better)
-            equal = equal[starts <= np.partition(starts, room - 1)[room - 1]]
+            gains = values if descending else -values
+            last = kth_largest(gains, limit)
+            better, equal = np.flatnonzero(gains > last), np.flatnonzero(gains == last)
+            # the bits are inverted, so that the first id has the largest number
+            starts = ~self.id_starts[found[equal]]
+            equal = equal[starts >= kth_largest(starts, limit - len(better))]
             chosen = np.concatenate([better, equal])
             found, values = found[chosen], values[chosen]
         return ranked([self.ids[at] for at in found.tolist()], values.tolist(), descending=descending, limit=limit)
