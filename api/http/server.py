@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import resource
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from socket import socket
 from types import FrameType
 from typing import NoReturn
@@ -38,6 +40,12 @@ _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
 _NOT_STARTED = 3
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: Seconds, and how often in a row, that a process leaves a connection to another one with fewer. That one may hang.
+LEAVE_SECONDS, MAX_LEFT = 0.002, 5
+#: Seconds before a process that cannot accept connections tries again: all its files are open.
+EXHAUSTED_SECONDS = 1.0
+#: The number of connections of a process that has ended: no other leaves it any.
+_ENDED = 2**32 - 1
 
 log = structlog.get_logger()
 
@@ -59,6 +67,68 @@ class SignalledServer(uvicorn.Server):
         super().handle_exit(sig, frame)
         if self._signalled is not None:
             self._loop.call_soon_threadsafe(self._signalled.set)
+
+
+class SharingServer(SignalledServer):
+    """One of several servers that accept from one socket, each in a process. The one with the fewest connections does.
+
+    Uvicorn accepts all that wait, so that one process would have most clients of a burst, and answer these later.
+    `counts` are the connections of all processes, in memory that they share; `place` is the index of this one.
+    """
+
+    def __init__(self, config: uvicorn.Config, counts: memoryview[int], place: int) -> None:
+        super().__init__(config)
+        self._counts, self._place, self._left = counts, place, 0
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup([])
+        for listening in sockets or []:
+            listening.setblocking(False)
+            listening.listen(self.config.backlog)
+            self._listen(listening)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """See uvicorn."""
+        for listening in sockets or []:
+            asyncio.get_running_loop().remove_reader(listening)
+        await super().shutdown(sockets)
+
+    def _listen(self, listening: socket) -> None:
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _pause(self, listening: socket, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        loop.call_later(seconds, self._listen, listening)
+
+    def _accept(self, listening: socket) -> None:
+        """Accept one connection that waits, unless another process has fewer."""
+        number = self._counts[self._place] = len(self.server_state.connections)
+        if number > min(self._counts) and self._left < MAX_LEFT:
+            self._left += 1
+            self._pause(listening, LEAVE_SECONDS)
+            return
+        self._left = 0
+        try:
+            accepted, _ = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # another process was faster, or the client has left
+        except OSError:
+            log.warning("connections cannot be accepted", exc_info=True)
+            self._pause(listening, EXHAUSTED_SECONDS)
+            return
+        self._counts[self._place] = number + 1
+        accepted.setblocking(False)
+        task = asyncio.create_task(self._connect(accepted))
+        self.server_state.tasks.add(task)
+        task.add_done_callback(self.server_state.tasks.discard)
+
+    async def _connect(self, accepted: socket) -> None:
+        loop, protocol = asyncio.get_running_loop(), self.config.http_protocol_class
+        values = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        await loop.connect_accepted_socket(lambda: protocol(**values), accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +165,15 @@ def serve(serving: Serving, processes: int) -> NoReturn:
     _leave(0)
 
 
-def _serve(serving: Serving, listening: socket | None = None) -> None:
+def _serve(
+    serving: Serving,
+    make_server: Callable[[uvicorn.Config], SignalledServer] = SignalledServer,
+    sockets: list[socket] | None = None,
+) -> None:
     _allow_files()
-    server = SignalledServer(serving.config(serving.make_app()))
+    server = make_server(serving.config(serving.make_app()))
     with suppress(KeyboardInterrupt):
-        server.run(None if listening is None else [listening])
+        server.run(sockets)
     if not server.started:
         sys.exit(_NOT_STARTED)
 
@@ -127,7 +201,9 @@ class _Family:
         self._listening = serving.config("made in each process").bind_socket()
         # forks inherit it anyway; a program that one of them starts would keep the port in use
         self._listening.set_inheritable(False)
-        self._children: set[int] = set()
+        #: The place of each process in `_counts`, by its id.
+        self._children: dict[int, int] = {}
+        self._counts = memoryview(mmap.mmap(-1, 4 * processes)).cast("I")
         self._is_ending = False
 
     def keep(self) -> NoReturn:
@@ -143,7 +219,7 @@ class _Family:
             if pid not in self._children:
                 # the first process of a container adopts orphans
                 continue
-            self._children.discard(pid)
+            self._counts[self._children.pop(pid)] = _ENDED
             if self._is_ending:
                 break
             if os.WIFEXITED(ended):
@@ -162,19 +238,20 @@ class _Family:
         with _block_signals():
             if self._is_ending:
                 return
+            place = min({*range(self._processes)} - {*self._children.values()})
             parent, pid = os.getpid(), os.fork()
             if pid == 0:
-                self._run(parent)
-            self._children.add(pid)
+                self._run(parent, place)
+            self._children[pid] = place
 
-    def _run(self, parent: int) -> NoReturn:
+    def _run(self, parent: int, place: int) -> NoReturn:
         for each in (*_SIGNALS, signal.SIGALRM):
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         status = _NOT_STARTED
         try:
             end_with(parent, signal.SIGTERM)
-            _serve(self._serving, self._listening)
+            _serve(self._serving, partial(SharingServer, counts=self._counts, place=place), [self._listening])
             status = 0
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else _NOT_STARTED
@@ -201,7 +278,7 @@ class _Family:
     def _wait_for_all(self) -> None:
         while self._children:
             pid, _ = os.wait()
-            self._children.discard(pid)
+            self._children.pop(pid, None)
 
 
 @contextmanager

@@ -60,6 +60,10 @@ UNKNOWN = 0.5
 #: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
 MODEL_SHARE = 0.7
 
+_score_of = attrgetter("score")
+#: The `place` of a candidate's row. An `attrgetter` takes a third of the time of a property.
+_place = attrgetter("row.file_path", "row.file_id_path", "row.chunk_index")
+
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
@@ -173,19 +177,22 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, HitRow]) -
     distances = _distances(fusion.rankings)
     finders = _finders(request, fusion.rankings)
     ranks = _ranks(fusion.rankings) if request.explain else {}
-    scores = {id_: _score(fusion, id_, row) for id_, row in rows.items()}
-    return [
+    found = [
         Candidate(
             id_,
-            rows[id_],
+            row,
             score,
             distances.get(id_),
             {"found": score} if request.explain else {},
             finders.get(id_, texts),
             ranks.get(id_, {}),
         )
-        for id_, score in sorted(scores.items(), key=lambda each: (-each[1], rows[each[0]].place))
+        for id_, row in rows.items()
+        for score in (_score(fusion, id_, row),)
     ]
+    found.sort(key=_place)
+    found.sort(key=_score_of, reverse=True)
+    return found
 
 
 def _score(fusion: Fusion, id_: str, row: HitRow) -> float:
@@ -388,7 +395,7 @@ class _Scored:
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> list[_Scored]:
         """The candidates by their place, which decides between equal scores."""
-        return [cls(each) for each in sorted(candidates, key=lambda each: each.row.place)]
+        return [cls(each) for each in sorted(candidates, key=_place)]
 
     def add(self, factor: float, added: Mapping[str, float]) -> None:
         """Multiply the score, and add parts to it. See `scaled`."""
@@ -404,7 +411,7 @@ class _Scored:
 
 def _best_first(scored: Sequence[_Scored]) -> list[_Scored]:
     # equal ones stay as they come
-    return sorted(scored, key=attrgetter("score"), reverse=True)
+    return sorted(scored, key=_score_of, reverse=True)
 
 
 def _add_features(scored: Sequence[_Scored], signals: QuerySignals, weights: Mapping[str, float]) -> None:
@@ -427,7 +434,8 @@ def _add_files(scored: Sequence[_Scored], weights: Mapping[str, float], *, group
 
 
 def _of_files(scored: Sequence[_Scored], *, grouped: bool) -> list[FoundChunk]:
-    return [FoundChunk(each.row.file_id, grouped or each.row.file_type == "code", each.score) for each in scored]
+    # to hash a `UUID` takes ten times as long as its number
+    return [FoundChunk(each.row.file_id.int, grouped or each.row.file_type == "code", each.score) for each in scored]
 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:

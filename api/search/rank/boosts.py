@@ -157,15 +157,16 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
 
 def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
     """The features that all chunks of a file share."""
-    stem = _stem_terms(path)
-    features = {
-        "test": float(not signals.asks_for_tests and _is_test(path)),
-        "path": _path_overlap(signals.forms, path),
-        "stem": float(bool(stem) and stem <= signals.terms),
-    }
-    if signals.context.path is not None:
-        features["near_path"] = _path_nearness(signals.context.path, path)
-    return {name: value for name, value in features.items() if value}
+    features, stem = dict[str, float](), _stem_terms(path)
+    if not signals.asks_for_tests and _is_test(path):
+        features["test"] = 1.0
+    if overlap := _path_overlap(signals.forms, path):
+        features["path"] = overlap
+    if stem and stem <= signals.terms:
+        features["stem"] = 1.0
+    if signals.context.path is not None and (nearness := _path_nearness(signals.context.path, path)):
+        features["near_path"] = nearness
+    return features
 
 
 def max_score(weights: Mapping[str, float]) -> float:

@@ -1,4 +1,4 @@
-"""When the server wakes while nothing happens."""
+"""When the server wakes while nothing happens, and how its processes share connections."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -15,7 +19,9 @@ import uvicorn
 
 from api.http import server
 from api.http.server import SignalledServer
+from api.stack.processes import server_port
 from tests import coroutines
+from tests.service import eventually
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
@@ -98,7 +104,7 @@ def test_an_adopted_process_that_ends_is_none_of_the_servers(monkeypatch: pytest
     monkeypatch.setattr(signal, "setitimer", lambda *_: None)
     monkeypatch.setattr(os, "wait", lambda: next(ends))
     family = server._Family(server.Serving(lambda: nothing, "127.0.0.1", 0), 1)
-    monkeypatch.setattr(family, "_begin", lambda: family._children.add(own))
+    monkeypatch.setattr(family, "_begin", lambda: family._children.update({own: 0}))
     with family._listening:
         # a program that a process starts would keep the port
         assert not family._listening.get_inheritable()
@@ -138,3 +144,40 @@ server.serve(server.Serving(make_app, "127.0.0.1", 0), 2)
         # the output ends with the last process that has it
         parent.communicate(timeout=20)
     assert parent.returncode == 0
+
+
+def test_processes_share_connections_evenly() -> None:
+    program = """
+import os, sys
+from api.http.server import Serving, serve
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        for each in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{each}.complete"})
+        return
+    await send({"type": "http.response.start", "status": 200})
+    await send({"type": "http.response.body", "body": str(os.getpid()).encode()})
+
+serve(Serving(lambda: app, "127.0.0.1", int(sys.argv[1])), 2)
+"""
+    with subprocess.Popen([sys.executable, "-c", program, str(port := server_port())]) as parent:
+        eventually(lambda: len(processes_of(port, 8)) > 1, 60)
+        shares = [processes_of(port, 32) for _ in range(3)]
+        parent.terminate()
+    assert parent.returncode == 0
+    assert min(min(share.values()) for share in shares) >= 12, shares
+
+
+def processes_of(port: int, connections: int) -> Counter[bytes]:
+    """The processes that accept connections which are opened together and kept, by what they answer."""
+    held = [HTTPConnection("127.0.0.1", port) for _ in range(connections)]
+    with ThreadPoolExecutor(connections) as threads, suppress(ConnectionError):
+        for asked in [threads.submit(each.request, "GET", "/") for each in held]:
+            asked.result()
+        found = Counter(each.getresponse().read() for each in held)
+        for each in held:
+            each.close()
+        return found
+    return Counter()
