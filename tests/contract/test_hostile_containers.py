@@ -91,6 +91,9 @@ def test_helpers_of_the_api_give_way_to_its_calls(limits: HelperLimits) -> None:
         list_members(ProjectHelpers(made, "project"), "good", "zip", zipped({"a.md": b"a"}))
         [helper] = [each for each in psutil.Process().children() if PROGRAM in each.cmdline()][-1:]
         assert helper.nice() - psutil.Process().nice() == limits.niceness
+        group = Path(f"/proc/{helper.pid}/autogroup")
+        # elsewhere niceness counts without one
+        assert not group.exists() or group.read_text().endswith(f" nice {helper.nice()}\n")
     finally:
         made.stop()
 

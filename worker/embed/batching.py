@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from schemas.errors import (
 )
 from worker.embed import Embedder, Vectors, retry
 from worker.embed.rate_limit import RateBudget, no_check
+from worker.machine.niceness import make_thread_nicer
 
 #: A request that reaches this share of a limit counts as full.
 FULL_SHARE = 0.95
@@ -126,19 +126,11 @@ def embed_all(
     batches = _packed([indices[0] for indices in positions.values()], tokens, *limits)
     if terms.only_full:
         batches = [batch for batch in batches if _is_full(len(batch), sum(tokens[i] for i in batch), *limits)]
-    initializer = _give_way if terms.budget is None else None
+    initializer = partial(make_thread_nicer, NICENESS) if terms.budget is None else None
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed", initializer=initializer) as pool:
         run = _EmbeddingRun(embedder, texts, tokens, pool, batches, terms)
         for indices, result in run.outcomes(concurrency):
             yield _with_duplicates(indices, result, [positions[texts[index]] for index in indices])
-
-
-def _give_way() -> None:
-    """Raise the niceness of this thread, which computes vectors itself: searches and words have priority."""
-    # other systems have a niceness for whole processes only
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 class _Outgrown(Exception):

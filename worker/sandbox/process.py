@@ -20,6 +20,7 @@ from typing import IO, TypeVar
 
 import orjson
 
+from worker.machine.niceness import share_with_session
 from worker.machine.scratch import Scratch
 from worker.sandbox.protocol import ANSWER, PROGRAM, REQUEST, Answer, Bounds
 
@@ -123,6 +124,7 @@ def start(memory_bytes: int, niceness: int = 0) -> HelperProcess:
     )
     with suppress(ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
+    share_with_session(process.pid)
     for pipe in (process.stdin, process.stdout):
         os.set_blocking(_open(pipe).fileno(), False)
     return HelperProcess(process, scratch, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))

@@ -15,6 +15,7 @@ from celery.utils.log import current_process_index
 from schemas.errors import ContentsElsewhere, VectorsElsewhere
 from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine import logs
+from worker.machine.niceness import share_with_session
 from worker.machine.privacy import close_home, keep_private
 from worker.machine.scratch import hold_files_of_pool, remove_abandoned
 from worker.parse.sandbox.client import prepare
@@ -59,6 +60,12 @@ def _check_semaphores(**_: Any) -> None:
 def _name_process(**_: Any) -> None:
     """Name our connections; the pool's processes inherit the name."""
     name_process(Application.WORKER)
+
+
+@signals.worker_init.connect
+def _share_niceness(**_: Any) -> None:
+    """Let this worker's niceness count among all programs, whoever started it."""
+    share_with_session(os.getpid())
 
 
 @signals.worker_init.connect

@@ -34,3 +34,14 @@ def test_what_an_interpreter_reads_at_its_start_reaches_it(tmp_path: Path, varia
     assert process.child.wait(30) == 0
     assert process.ended()
     assert log_file(tmp_path, "one").read_text() == "\n"
+
+
+def test_the_niceness_of_workers_counts_among_all_programs(running: Service) -> None:
+    """Each program leads a session of its own, and some kernels share the processors between sessions."""
+    pids = [process.child.pid for process in running.processes.values()]
+    groups = [Path(f"/proc/{pid}/autogroup") for pid in pids]
+    if not all(group.exists() for group in groups):
+        pytest.skip("run on a Linux kernel with automatic groups of processes")
+    own = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids]
+    assert [int(group.read_text().split()[-1]) for group in groups] == own
+    assert max(own) > min(own)
