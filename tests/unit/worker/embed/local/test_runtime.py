@@ -12,7 +12,7 @@ import pytest
 from worker.embed.local import runtime
 from worker.embed.local.bert import Dense
 from worker.machine.onnx import session
-from worker.machine.onnx.graph import FLOAT, RUNTIME, OnnxGraph
+from worker.machine.onnx.graph import FLOAT, INT32, RUNTIME, OnnxGraph, Port
 
 RNG = np.random.default_rng(3)
 
@@ -70,6 +70,34 @@ def test_a_row_is_rounded_by_its_largest_absolute_value() -> None:
     whole, scale = runtime.rounded(dense.weight)
     steps = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9) / 127
     assert found == pytest.approx(np.rint(rows / steps) @ whole.astype(np.float32) * scale * steps, rel=1e-4, abs=1e-6)
+
+
+def test_attention_has_the_numbers_of_the_operator_that_made_older_vectors() -> None:
+    width, heads, lengths = 384, 12, [37, 5, 36]
+    weight = RNG.normal(size=(width, 3 * width)).astype(np.float32) / np.float32(50)
+    qkv = Dense(weight, RNG.normal(size=3 * width).astype(np.float32))
+    rows = RNG.normal(size=(len(lengths), max(lengths), width)).astype(np.float32)
+    padding = np.zeros((len(lengths), 1, 1, max(lengths)), dtype=np.float32)
+    for at, length in enumerate(lengths):
+        padding[at, ..., length:] = -np.inf
+    given: Port = ("rows", FLOAT, ["text", "piece", width])
+
+    encoder = runtime._Encoder(width, heads)
+    out = encoder._attend(qkv, encoder.graph.node("Reshape", "rows", encoder.flat))
+    model = encoder.graph.model([given, runtime.PADDING], [(out, FLOAT, ["row", width])])
+    (found,) = session.open_session(model).run(None, {"rows": rows, "padding": padding})
+
+    encoder = runtime._Encoder(width, heads)
+    graph, flat = encoder.graph, encoder.graph.node("Reshape", "rows", encoder.flat)
+    wide = graph.node("Reshape", encoder._apply(qkv, flat), encoder._wide)
+    split = graph.nodes("Split", 3, wide, graph.constant(np.array([width] * 3)), axis=-1)
+    attention = *split, graph.constant(qkv.bias), "lengths"
+    out = graph.node("MultiHeadAttention", *attention, domain=RUNTIME, num_heads=heads, scale=1.0)
+    model = graph.model([given, ("lengths", INT32, ["text"])], [(out, FLOAT, ["text", "piece", width])])
+    (expected,) = session.open_session(model).run(None, {"rows": rows, "lengths": np.array(lengths, dtype=np.int32)})
+
+    for at, length in enumerate(lengths):
+        assert np.array_equal(found.reshape(expected.shape)[at, :length], expected[at, :length])
 
 
 @pytest.mark.parametrize(
