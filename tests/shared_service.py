@@ -68,6 +68,7 @@ GROUPS = {
     ),
     "pages": (
         "tests/integration/test_trees.py",
+        "tests/browser/test_page_drop.py",
         "tests/browser/test_page_find.py",
         "tests/browser/test_page_home.py",
         "tests/browser/test_page_link.py",

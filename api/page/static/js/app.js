@@ -1,9 +1,10 @@
 // The frame of every view: header, key, banner, keys, and the view that the route names.
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { onDrops } from "./dropped.js";
 import { Keys, onShortcuts } from "./keyboard.js";
 import { KeyForm } from "./key-form.js";
 import { Alert, Button, Heading, Safe } from "./parts.js";
-import { href, useRoute } from "./router.js";
+import { currentRoute, go, href, useRoute } from "./router.js";
 import { away, key, changeKey, linkFault, refused } from "./session.js";
 import { useStore } from "./store.js";
 import { ToolFrame } from "./tool-frame.js";
@@ -19,6 +20,7 @@ export function App() {
   const fault = useStore(linkFault);
   const [showsKeys, setShowsKeys] = useState(false);
   useEffect(() => onShortcuts(() => setShowsKeys(true)), []);
+  useEffect(() => onDrops(() => currentRoute().query.from !== "files" && go(href("new", { from: "files" }))), []);
   return html`<${Header} path=${route.path} onKeys=${() => setShowsKeys(true)} />
     <${Away} />
     <main id="main" tabindex="-1">

@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useState } from "../vendor/preact-htm.js";
 import { get } from "./api.js";
 import { words } from "./format.js";
 import { useData } from "./hooks.js";
+import { plain } from "./messages.js";
 import { Field, Select } from "./parts.js";
 
 // The schema of a model, such as ToolConfig: { schema, error }.
@@ -31,15 +32,14 @@ function fieldsOf(schema) {
     const isOptional = Boolean(described.anyOf);
     const placeholder = isOptional ? "default" : described.examples?.[0];
     const required = schema.required?.includes(name);
-    return { name, ...kind, help: plain(described.description), isOptional, placeholder, required, default: described.default };
+    return { name, ...kind, help: helpOf(described.description), isOptional, placeholder, required, default: described.default };
   });
   // objects, and lists of them, are set by the API
   return rows.filter((row) => (row.type || row.enum) && !row.const && row.type !== "object" && !row.items?.$ref);
 }
 
-const VARIABLE = /\b[A-Z]+(_[A-Z]+)+\b/g;
-// An empty control means null. People who read this do not set variables.
-const plain = (text = "") => text.replaceAll("`", "").replaceAll("null:", "empty:").replace(VARIABLE, "the installation's setting");
+// An empty control means null.
+const helpOf = (text = "") => plain(text).replaceAll("null:", "empty:");
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 function Control({ field, value, error, onChange }) {

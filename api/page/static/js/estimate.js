@@ -1,6 +1,7 @@
 // What indexing a folder would cost, before it starts.
 import { html } from "../vendor/preact-htm.js";
 import { bytes, compact, dollars, number, plural, words } from "./format.js";
+import { plain } from "./messages.js";
 import { Facts } from "./parts.js";
 
 export function EstimateFacts({ estimate }) {
@@ -25,7 +26,7 @@ export function EstimateFacts({ estimate }) {
     html`<p class="quiet">Not read: ${skipped.map(([reason, count]) => `${words(reason)} ${number(count)}`).join(", ")}.</p>`}
     ${estimate.uncounted_files > 0 &&
     html`<p class="quiet">${plural(estimate.uncounted_files, "file")} of ${bytes(estimate.uncounted_bytes)} can be counted only while indexing.</p>`}
-    ${isNew && estimate.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
+    ${isNew && estimate.notes.map((note) => html`<p key=${note} class="quiet">${plain(note)}</p>`)}
   </section>`;
 }
 

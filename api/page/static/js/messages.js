@@ -42,9 +42,33 @@ const MESSAGES = {
   internal: "Something went wrong; try again, and look into the logs if it stays.",
 };
 
-// One sentence for people. A detail of the service loses its marks for code, and where its calls are described.
-export const sentenceOf = (problem) =>
-  MESSAGES[problem.code] ?? (problem.detail ?? String(problem)).replaceAll("`", "").replace(/ See \/docs for .*$/, "");
+// Names of settings, but not parts of paths and of quoted names.
+const VARIABLES = /(?<![\w/.'-])[A-Z]+(?:_[A-Z]+)+(?![\w/'-]|\.\w)(?: or [A-Z]+(?:_[A-Z]+)+)*/g;
+// A text without marks for code. People who read it do not set variables.
+export const plain = (text) => text.replaceAll("`", "").replace(VARIABLES, "the installation's setting");
+
+// One sentence for people. A detail of the service does not tell where its calls are described.
+export const sentenceOf = (problem) => MESSAGES[problem.code] ?? plain(problem.detail ?? String(problem)).replace(/ See \/docs for .*$/, "");
+
+// Why a file was not stored, by reason. The service's own words are for those who send uploads by programs.
+const REFUSALS = {
+  too_large: "It is larger than Foldex takes; split it.",
+  too_much: "Too much was sent at once; add it again.",
+  too_many: "Too many files were sent at once; add it again.",
+  unreadable: "The browser cannot read it; check that it is still there, and choose it again.",
+};
+export const refusalOf = ({ reason, message }) => REFUSALS[reason] ?? sentenceOf({ detail: message });
+
+// What to do about a file that is not indexed, where the service's remedy names fields.
+const REMEDIES = {
+  too_large: "Split the file, or ask the operator to allow larger ones.",
+  minified: "Index its source, or choose “minified” below “Keep” in the settings.",
+  generated: "Index its source, or choose “generated” below “Keep” in the settings.",
+  secret: "It holds a private key or a token: remove that, or choose “secrets” below “Keep” in the settings.",
+  cost_limit: "The run has paid for all tokens that the settings allow; raise “Max cost tokens” there, then retry.",
+  sidecar: "It holds metadata of the file beside it; it is searched once the settings take no metadata from such files.",
+};
+export const remedyOf = ({ reason, remedy }) => REMEDIES[reason] ?? (remedy && plain(remedy));
 
 // What is waited for. Operators read the names of settings in the view of the workers.
 export const warningOf = (text) => (/[A-Z]{3,}_[A-Z]/.test(text) ? `${text.split(": ")[0]}; “Workers” says why.` : sentenceOf({ detail: text }).replace("reindex, or retry,", "update the folder"));

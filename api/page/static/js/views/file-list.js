@@ -2,6 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
 import { number, plural, words } from "../format.js";
+import { plain, remedyOf } from "../messages.js";
 import { epoch } from "../session.js";
 import { useStore } from "../store.js";
 import { Alert, Empty, Loading, State } from "../parts.js";
@@ -146,7 +147,7 @@ function Row({ index, file, count, isActive, isChosen, onPress }) {
   const kind = `file-row ${isActive ? "active" : ""}`;
   if (!file) return html`<div class=${kind} style=${style} ...${place} aria-selected="false">Loading …</div>`;
   // after a semicolon the message names the remedy itself
-  const said = [file.message, !/;/.test(file.message) && file.remedy].filter(Boolean).join(" ");
+  const said = [plain(file.message ?? ""), !/;/.test(file.message) && remedyOf(file)].filter(Boolean).join(" ");
   return html`<div class=${kind} style=${style} ...${place} aria-selected=${isChosen ? "true" : "false"} onClick=${onPress}>
     <span class="file-name mono">${file.file_path}</span>
     <span class="file-state">${file.stale && html`<span class="state state-cancelled">stale</span> `}<${State} value=${file.status} /></span>

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../../vendor/preact-htm.js";
 import { post, toolAt } from "../api.js";
 import { bytes, number, plural, words } from "../format.js";
 import { useAction } from "../hooks.js";
+import { plain, remedyOf } from "../messages.js";
 import { Alert, Button, Facts, Field, Select, State } from "../parts.js";
 import { go, href } from "../router.js";
 import { FileList } from "./file-list.js";
@@ -70,8 +71,8 @@ function Details({ toolId, file, onClose }) {
     <h3 class="mono">${file.file_path}</h3>
     <p><${State} value=${file.status} /> ${file.reason && html`<b>${words(file.reason)}</b>`}
       ${file.stale && html` <span class="state state-cancelled">stale</span>`}</p>
-    ${file.message && html`<p>${file.message}</p>`}
-    ${file.remedy && html`<p><b>What to do:</b> ${file.remedy}</p>`}
+    ${file.message && html`<p>${plain(file.message)}</p>`}
+    ${file.remedy && html`<p><b>What to do:</b> ${remedyOf(file)}</p>`}
     ${file.stale && html`<p>An older version answers queries, because the newest is not indexed.</p>`}
     <${Facts} rows=${[
       ["Type", file.file_type ?? file.mime],

@@ -79,8 +79,8 @@ function Verbs({ tool, toolId, mayWrite, status, reload, again }) {
 function Updating({ tool }) {
   const { updating, update_error: error } = tool;
   return html`${updating &&
-    html`<p class="note">A changed index is being built (${updating.index.model}). The present one answers until it is ready.</p>`}
-    ${error && html`<p class="alert" role="alert">The last change of the settings failed: ${error}</p>`}`;
+    html`<p class="quiet">A changed index is being built (${updating.index.model}). The present one answers until it is ready.</p>`}
+    ${error && html`<p class="alert" role="alert">The last change of the settings failed: ${sentenceOf({ detail: error })}</p>`}`;
 }
 
 function Ignored({ rules }) {

@@ -4,6 +4,7 @@ import { call, get, post, toolAt } from "../api.js";
 import { compact, dollars, number, percent, plural, time, words } from "../format.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { Alert, Bar, Button, Confirm, Dialog, Empty, Facts, Field, Loading, State } from "../parts.js";
+import { warningOf } from "../messages.js";
 import { Sunburst } from "./sunburst.js";
 import { TreeNodes } from "./tree-nodes.js";
 import { TreeSettings } from "./tree-settings.js";
@@ -39,8 +40,8 @@ function Told({ state, isBuilding }) {
       ${isBuilding && html`${state.progress !== null && html`<${Bar} value=${state.progress} label="Progress of the build" />`}<p>${state.indexing_status === "pending" ? "The build waits for its turn." : `Building: ${state.progress === null ? "" : percent(state.progress)}`}</p>`}
       ${state.indexing_status === "indexed" && state.has_index && html`<p>The tree is complete.</p>`}
     </div>
-    <${Alert} error=${state.error && { detail: state.error }}>${REMEDIES[state.error_code] && html`<p>${REMEDIES[state.error_code]}</p>`}<//>
-    ${state.warning && html`<div class="note" role="note"><p>${state.warning}</p></div>`}
+    <${Alert} error=${state.error && { code: state.error_code, detail: state.error }}>${REMEDIES[state.error_code] && html`<p>${REMEDIES[state.error_code]}</p>`}<//>
+    ${state.warning && html`<div class="note" role="note"><p>${warningOf(state.warning)}</p></div>`}
     ${state.stale > 0 && html`<div class="note" role="note"><p>${plural(state.stale, "text")} changed since the tree was built.</p></div>`}
     ${skipped.length > 0 && html`<div class="note" role="note"><p>Clusters without a summary: ${skipped.join(", ")}.</p></div>`}
     <${Facts} rows=${[
@@ -72,7 +73,7 @@ function Verbs({ toolId, state, isBuilding, onChange }) {
     </div>
     ${dialog === "build" && html`<${Build} toolId=${toolId} hasTree=${state.has_index} onDone=${done} onClose=${close} />`}
     ${dialog === "delete" && html`<${Confirm} title="Delete the tree?" verb="Delete the tree" onDone=${done} onClose=${close}
-      text="The summaries are deleted, unless another tool shares them. The folder and its index stay. A new build may cost tokens again."
+      text="The summaries are deleted, unless another folder shares them. The folder and its index stay. A new build may cost tokens again."
       act=${() => call("DELETE", toolAt(toolId, "raptor"))} />`}`;
 }
 
@@ -89,8 +90,8 @@ function Build({ toolId, hasTree, onDone, onClose }) {
       ["Tokens sent", compact(data.tokens_in)], ["Tokens received", compact(data.tokens_out)], ["Price", dollars(data.usd)], ["Model", data.model],
     ]} />
     ${data.model === EXTRACTIVE && html`<${Extracts} />`}
-    ${data.fits === false && html`<div class="note" role="note"><p>This is more than the settings allow: raise max_leaves or max_tokens, or cluster by adjacent.</p></div>`}
-    ${data.leaves === 0 && html`<div class="note" role="note"><p>Nothing is indexed yet: the build waits for the folder.</p></div>`}`}
+    ${data.fits === false && html`<div class="note" role="note"><p>This is more than the settings allow: raise “Max leaves” or “Max tokens” there, or cluster by “adjacent”.</p></div>`}
+    ${data.leaves === 0 && html`<p class="quiet" role="note">Nothing is indexed yet: the build waits for the folder.</p>`}`}
     <${Field} label="Cluster every layer from scratch" type="checkbox" class="check" checked=${isFull} onChange=${(event) => setFull(event.target.checked)}
       help=${hasTree ? "Otherwise only what changed is summarised again." : "Of use after many changes."} />
     <${Alert} error=${problem}>${REMEDIES[problem?.code] && html`<p>${REMEDIES[problem.code]}</p>`}<//>
