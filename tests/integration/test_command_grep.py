@@ -83,6 +83,8 @@ def test_the_lines_of_a_match_are_those_of_ripgrep(
         ("-S", r"\Wtoken", "./"),
         ("-e", "token", "./"),
         ("--type", "py", "x", "./"),
+        ("--word-regexp", "--files-with-matches", "x", "./"),
+        ("--after-context=1", "--before-context=1", "TODO", "./"),
         ("-nH", "x", "./"),
     ],
     ids=" ".join,

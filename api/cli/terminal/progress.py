@@ -27,6 +27,8 @@ LOOK_SECONDS = 0.3
 LATEST_RUNS = 10
 #: Characters of a bar.
 WIDTH = 10
+#: Chunks a second below which a rate is told by the minute.
+SLOWEST = 0.5
 
 
 class ProgressLine:
@@ -58,12 +60,13 @@ class ProgressLine:
             return f"{self._name}  {now.status}"[:columns]
         chunks = now.embedded_chunks + now.reused_chunks
         self._first = chunks if self._first is None else self._first
-        rate = f"{(chunks - self._first) / max(0.2, time.monotonic() - self._began):.0f} chunks/s"
+        rate = _rate((chunks - self._first) / max(0.2, time.monotonic() - self._began))
         more = "+" if now.listing else ""
         files = f"{now.finished_files}/{now.total_files}{more} {noun(now.total_files, 'file')}"
         size = f"{(now.done_bytes or 0) / 1e6:.1f}/{(now.total_bytes or 0) / 1e6:.1f}{more} MB"
         words_progress = now.words_progress or 0.0
-        words_left, left = _left(now.words_eta_seconds), _left(now.eta_seconds)
+        # while somebody else is waited for, nobody knows how long it takes
+        words_left, left = (_left(None if now.warning else each) for each in (now.words_eta_seconds, now.eta_seconds))
         words, meaning = f"words {_bar(words_progress)}{words_left}", f"meaning {_bar(now.progress)}{left}"
         short_words, short_meaning = f"words {words_progress:.0%}", f"meaning {now.progress:.0%}{left}"
         lines = [
@@ -89,6 +92,11 @@ class ProgressLine:
 def _bar(share: float) -> str:
     full = round(share * WIDTH)
     return f"[{'#' * full}{'.' * (WIDTH - full)}] {share:4.0%}"
+
+
+def _rate(chunks_per_second: float) -> str:
+    is_slow = 0 < chunks_per_second <= SLOWEST
+    return f"{chunks_per_second * 60:.0f} chunks/min" if is_slow else f"{chunks_per_second:.0f} chunks/s"
 
 
 def _left(seconds: float | None) -> str:

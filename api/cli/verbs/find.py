@@ -130,8 +130,15 @@ def _has_upper_case(pattern: str) -> bool:
 @click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @click.option("-S", "--smart-case", is_flag=True, help="As -i, if PATTERN has no upper-case letter.")
-@click.option("-w", "--word", is_flag=True, help="Match whole words only.")
-@click.option("-l", "--files", "listed", flag_value="files", help="Print only the files with a match.")
+@click.option("-w", "--word", "--word-regexp", "word", is_flag=True, help="Match whole words only.")
+@click.option(
+    "-l",
+    "--files",
+    "--files-with-matches",
+    "listed",
+    flag_value="files",
+    help="Print only the files with a match.",
+)
 @click.option("-c", "--count", "listed", flag_value="counts", help="Print only how many lines of each file match.")
 @click.option("-U", "--multiline", is_flag=True, help="Let a match span lines.")
 @click.option("-o", "--only-matching", is_flag=True, help="Print only what matches; with -c, count it.")
@@ -169,10 +176,22 @@ def _has_upper_case(pattern: str) -> bool:
     help="Files that match, or not with !; repeatable.",
 )
 @click.option(
-    "-A", "--after", metavar="N", type=click.IntRange(0, MAX_CONTEXT), help="Lines after each hit; default: as -C."
+    "-A",
+    "--after",
+    "--after-context",
+    "after",
+    metavar="N",
+    type=click.IntRange(0, MAX_CONTEXT),
+    help="Lines after each hit; default: as -C.",
 )
 @click.option(
-    "-B", "--before", metavar="N", type=click.IntRange(0, MAX_CONTEXT), help="Lines before each hit; default: as -C."
+    "-B",
+    "--before",
+    "--before-context",
+    "before",
+    metavar="N",
+    type=click.IntRange(0, MAX_CONTEXT),
+    help="Lines before each hit; default: as -C.",
 )
 @where_option
 @context_option

@@ -96,6 +96,42 @@ def test_a_narrow_terminal_keeps_times_and_the_rate(
     assert ("MB" in drawn) == (columns == 200)
 
 
+@pytest.mark.parametrize(
+    ("chunks", "seconds", "rate"),
+    [
+        (0, 60, "0 chunks/s"),
+        (10, 60, "10 chunks/min"),
+        (29, 60, "29 chunks/min"),
+        (30, 60, "30 chunks/min"),
+        (31, 60, "1 chunks/s"),
+        (90, 60, "2 chunks/s"),
+    ],
+)
+def test_a_slow_rate_is_told_by_the_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chunks: int, seconds: int, rate: str
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    times = iter([0.0, 0.0, float(seconds)])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    bar = ProgressLine("docs")
+    bar(status())
+    capsys.readouterr()
+    bar(status(embedded_chunks=chunks))
+    assert capsys.readouterr().err.strip().endswith(f"  {rate}")
+
+
+def test_no_time_is_told_while_somebody_else_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    bar = ProgressLine("docs")
+    bar(status(eta_seconds=61, words_eta_seconds=2))
+    assert "1 min 1 s" in capsys.readouterr().err
+    bar(status(eta_seconds=61, words_eta_seconds=2, warning="The provider is down."))
+    assert "1 min 1 s" not in capsys.readouterr().err
+
+
 def test_without_a_terminal_each_warning_is_told_once_and_nothing_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     bar = ProgressLine("docs")
     for warning in (None, "Waiting: the provider is down.", "Waiting: the provider is down."):
