@@ -289,6 +289,27 @@ def test_the_original_of_a_file_is_downloaded(running: Service, new_page: NewPag
         page.get_by_role("button", name="Download the original").click()
     assert Path(download.value.path()).read_bytes() == original
     assert download.value.suggested_filename.endswith(".md")
+    page.goto(page.url.partition("#")[0] + f"#/tools/{tool}/search?q=tea")
+    with page.expect_download() as download:
+        page.locator(".hit").first.get_by_role("button", name="Download original").click()
+    assert Path(download.value.path()).read_bytes() == original
+
+
+def test_the_text_of_a_file_of_the_service_s_machine_is_downloaded(
+    running: Service, new_page: NewPage, tool: str
+) -> None:
+    page = visit(running, new_page, tool, "search?q=tea")
+    hit = page.locator(".hit").first
+    with page.expect_download() as download:
+        hit.get_by_role("button", name="Download text").click()
+    found = running.post(f"/api/tools/search/{tool}/query", {"query": "tea"}, 200)["results"][0]
+    text = running.get(f"/api/tools/search/{tool}/files/{found['file_node_id']}")["text"]
+    assert Path(download.value.path()).read_text() == text
+    assert download.value.suggested_filename == f"{Path(found['file_path']).name}.txt"
+    hit.locator(".path").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the text").click()
+    assert Path(download.value.path()).read_text() == text
 
 
 def test_a_full_rebuild_reads_every_file_again(running: Service, new_page: NewPage, root: Path) -> None:

@@ -12,9 +12,12 @@ from playwright.sync_api import Page, Route, expect
 
 from api.indexers.chunks import WORDS_ONLY
 from docs.openapi import description
+from schemas.content.node import Refused
+from schemas.reason import Reason
 from tests.browser.checks import dark_violations, overflow, violations
 from tests.browser.conftest import NewPage
 from tests.service import Service
+from worker.parse.limits import too_large
 
 #: Milliseconds within which a busy machine shows what a test waits for.
 LONG = 60_000
@@ -173,6 +176,46 @@ def test_a_cancelled_run_is_continued(running: Service, new_page: NewPage, root:
     assert running.client.delete(f"/api/tools/search/{tool}").is_success
 
 
+def test_a_slow_pace_is_told_by_the_minute(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = new_page()
+    counts: dict[str, object] = {"searchable_files": 1, "vector_chunks": 0, "searchable_at": None}
+
+    def slow(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for status in body["items"]:
+            status |= {"status": "indexing", "listing": False, "total_files": 90, "progress": 0.1, **counts}
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/statuses*", slow)
+    page.clock.install()
+    page.add_init_script("sessionStorage.setItem('foldex.project', 'home')")
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/")
+    row = page.get_by_role("listitem").filter(has_text="kitchen")
+
+    def after(seconds: int, **changed: object) -> None:
+        counts.update(changed)
+        page.clock.run_for(seconds * 1000)
+        expect(row.locator("> .number")).to_have_text(re.compile(rf"^{counts['searchable_files']} files?$"))
+
+    after(0)
+    for count in range(2, 6):
+        # the look at the beginning of the time may see the new count too
+        after(10, searchable_files=count)
+    expect(row).to_contain_text(re.compile(r"\b[4567] files a minute"))
+    after(10, searchable_files=45)
+    expect(row).to_contain_text(re.compile(r"\b[234](\.\d)? files a second"))
+    # nothing of it is left once nothing happens
+    for _ in range(14):
+        after(10)
+    expect(row).not_to_contain_text("files a")
+    after(10, searchable_files=90, searchable_at="2026-11-30T12:00:00Z")
+    expect(row).not_to_contain_text("files a")
+    after(10, vector_chunks=3)
+    after(10, vector_chunks=4)
+    expect(row).to_contain_text(re.compile(r"\b[12] chunks? a minute"))
+
+
 def details_by_code() -> dict[str, str]:
     """A sentence of the service for each error that a call states."""
     calls = [call for methods in description()["paths"].values() for call in methods.values()]
@@ -203,6 +246,46 @@ def test_the_page_has_its_own_words_for_errors(running: Service, new_page: NewPa
     # what a program asked for wrongly is named as it was sent
     said.pop("invalid_request")
     assert {code: text for code, text in said.items() if FOR_PROGRAMS.search(text)} == {}
+
+
+def test_outcomes_of_files_are_told_in_words_for_people(
+    running: Service, new_page: NewPage, folders: tuple[str, str]
+) -> None:
+    page = home(running, new_page)
+    script = """async ([reasons, refusals, messages]) => {
+      const base = document.querySelector('script[type=module]').src.replace('main.js', '');
+      const { plain, refusalOf, remedyOf } = await import(`${base}messages.js`);
+      return [...reasons.map(remedyOf), ...refusals.map(refusalOf), ...messages.map(plain)];
+    }"""
+    reasons = [{"reason": str(reason), "remedy": reason.remedy} for reason in Reason]
+    refusals = [{"reason": str(refused), "message": refused.remedy} for refused in Refused]
+    messages = [
+        too_large("Reading the file takes longer than PARSE_SECONDS (60 s)").message,
+        "Text was sought in 4 of 9 pictures; raise OCR_PICTURES or PARSE_SECONDS for more.",
+    ]
+    said = page.evaluate(script, [reasons, refusals, messages])
+    assert len(said) > 28
+    assert [text for text in said if FOR_PROGRAMS.search(text)] == []
+    assert said[-1] == "Text was sought in 4 of 9 pictures; raise the installation's setting for more."
+    # names of files are no settings
+    named = "'READ_ME.md' and docs/READ_ME are empty."
+    assert page.evaluate(script, [[], [], [named]]) == [named]
+
+
+def test_facets_narrow_the_hits_of_one_folder(running: Service, new_page: NewPage, folders: tuple[str, str]) -> None:
+    page = home(running, new_page, f"#/tools/{folders[1]}/search?q=tides")
+    hits = page.get_by_role("region", name="Answer").locator("li.hit")
+    types = page.get_by_role("navigation", name="Type", exact=True)
+    expect(types.get_by_role("link")).to_have_count(2)
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/query") else None)
+    types.get_by_role("link", name=re.compile("^pdf")).click()
+    expect(hits.filter(has_text="tides.md")).to_have_count(0)
+    expect(hits.filter(has_text="tides.pdf").first).to_be_visible()
+    assert "type=pdf" in page.url
+    assert asked == []
+    page.go_back()
+    expect(hits.filter(has_text="tides.md").first).to_be_visible()
 
 
 def test_facets_stand_beside_the_hits_where_there_is_room(

@@ -5,8 +5,10 @@ import { compact, dollars, duration, number, percent, plural } from "./format.js
 import { useData } from "./hooks.js";
 import { Bar } from "./parts.js";
 
-// Milliseconds over which a pace is measured.
+// Milliseconds over which a pace is measured, and a slow one; seconds that tell of a slow one.
 const PACE_MS = 15_000;
+const SLOW_PACE_MS = 120_000;
+const SLOWEST_S = 20;
 
 export const isOpen = (status) => ["pending", "indexing"].includes(status);
 
@@ -62,19 +64,32 @@ function rounded(seconds) {
   return Math.round(seconds / step) * step;
 }
 
-// How many files or chunks a second are done just now, as two states of some seconds tell; "" while that is not known.
+// How many files or chunks are done a second just now, or a minute if that is few; "" while that is not known.
 function usePace(status) {
   const seen = useRef([]);
   const now = { at: Date.now(), files: status.searchable_files, chunks: status.vector_chunks };
   const last = seen.current.at(-1);
-  if (!last || last.files !== now.files || last.chunks !== now.chunks) seen.current = [...seen.current, now].filter(({ at }) => now.at - at < PACE_MS);
-  const first = seen.current[0];
-  const seconds = first ? (now.at - first.at) / 1000 : 0;
-  if (seconds < 2) return "";
-  const [files, chunks] = [(now.files - first.files) / seconds, (now.chunks - first.chunks) / seconds];
-  // fewer than a few in the whole time tell of no pace
-  if (files >= 0.5) return `${plural(files, "file", "files", briefly)} a second`;
-  return chunks >= 0.5 ? `${plural(chunks, "chunk", "chunks", briefly)} a second` : "";
+  if (last?.files !== now.files || last.chunks !== now.chunks) seen.current = [...seen.current, now];
+  // counts that were seen stay until the next ones: those at the beginning of a time are the last ones before it
+  const begin = (ms) => Math.max(0, seen.current.findLastIndex(({ at }) => now.at - at >= ms));
+  seen.current = seen.current.slice(begin(SLOW_PACE_MS));
+  const among = (ms) => {
+    const first = seen.current[begin(ms)];
+    const seconds = Math.max(1, Math.min(ms, now.at - first.at)) / 1000;
+    return { seconds, files: (now.files - first.files) / seconds, chunks: (now.chunks - first.chunks) / seconds };
+  };
+  return paceOf(among(PACE_MS), among(SLOW_PACE_MS), Boolean(status.searchable_at));
+}
+
+// The words of a pace, as the last seconds and the last minutes tell it: { seconds, files, chunks } a second. Once all
+// files can be searched, only chunks count.
+export function paceOf(now, lately, hasAllFiles) {
+  const kinds = [!hasAllFiles && ["file", "files"], ["chunk", "chunks"]].filter(Boolean);
+  for (const [one, many] of kinds) {
+    if (now.seconds >= 2 && now[many] >= 0.5) return `${plural(now[many], one, many, briefly)} a second`;
+    if (lately.seconds >= SLOWEST_S && lately[many] * 60 >= 1) return `${plural(lately[many] * 60, one, many, (value) => compact(Math.round(value)))} a minute`;
+  }
+  return "";
 }
 
 // The facts of a task, for Facts.

@@ -52,35 +52,40 @@ export function AcrossAnswer({ q, tools, query }) {
     ${data?.query === q && html`<${Hits} answer=${data} tools=${tools} query=${query} />`}`;
 }
 
+// What hits have in common, by the name that it has in the address.
 const FACETS = [["folder", "Folder"], ["type", "Type"], ["language", "Language"]];
+const VALUES = { folder: () => null, type: (hit) => hit.file_type, language: (hit) => hit.language };
+
+// The hits that pass what the address chose.
+export const narrowed = (hits, query, of = VALUES) => hits.filter((hit) => FACETS.every(([name]) => !query[name] || of[name](hit) === query[name]));
 
 function Hits({ answer, tools, query }) {
   const list = useRef(null);
   const byId = new Map(tools.map((tool) => [tool.tool_id, tool]));
-  const valueOf = { folder: (hit) => byId.get(hit.tool_id)?.name, type: (hit) => hit.file_type, language: (hit) => hit.language };
-  const shown = answer.results.filter((hit) => FACETS.every(([name]) => !query[name] || valueOf[name](hit) === query[name]));
+  const of = { ...VALUES, folder: (hit) => byId.get(hit.tool_id)?.name };
+  const shown = narrowed(answer.results, query, of);
   const words = wordsOf(answer.query);
   useArrows(list);
   return html`<section aria-label="Answer" class="answer" ref=${list}>
     <div class="heading"><h2>${plural(shown.length, "hit")}</h2><span class="quiet">in ${number(Math.round(answer.took_ms))} ms</span></div>
     <${Notes} answer=${answer} />
-    <${Facets} hits=${answer.results} valueOf=${valueOf} query=${query} />
+    <${Facets} hits=${answer.results} of=${of} query=${query} />
     ${!answer.results.length && html`<${Empty} title="Nothing found"><p>Ask in other words, or look into one folder: there you can also look for the exact text.</p><//>`}
     <ol class="plain-list">${shown.map((hit) => {
       const tool = byId.get(hit.tool_id);
-      return html`<${Hit} key=${hit.chunk_id} toolId=${hit.tool_id} hit=${hit} words=${words} q=${answer.query}
-        folder=${tools.length > 1 ? tool?.name : null} root=${tool?.source.kind === "local" ? tool.place : null} />`;
+      return html`<${Hit} key=${hit.chunk_id} tool=${tool} toolId=${hit.tool_id} hit=${hit} words=${words} q=${answer.query}
+        folder=${tools.length > 1 ? tool?.name : null} />`;
     })}</ol>
   </section>`;
 }
 
-// What the hits have in common, to narrow them. One value narrows nothing.
-function Facets({ hits, valueOf, query }) {
-  const groups = FACETS.map(([name, title]) => [name, title, counted(hits.map(valueOf[name]).filter(Boolean))]).filter(([name, , counts]) => counts.length > 1 || query[name]);
+// What the hits have in common, to narrow them. One value narrows nothing. `place` is the route of the view.
+export function Facets({ hits, of = VALUES, query, place = [] }) {
+  const groups = FACETS.map(([name, title]) => [name, title, counted(hits.map(of[name]).filter(Boolean))]).filter(([name, , counts]) => counts.length > 1 || query[name]);
   if (!groups.length) return null;
   return html`<div class="facets">${groups.map(([name, title, counts]) => html`<nav class="outcomes" key=${name} aria-label=${title}>
     ${counts.map(([value, count]) => html`<a key=${value} aria-current=${query[name] === value ? "true" : undefined}
-      href=${href({ ...query, [name]: query[name] === value ? undefined : value })}>${value} ${count}</a>`)}
+      href=${href(...place, { ...query, [name]: query[name] === value ? undefined : value })}>${value} ${count}</a>`)}
   </nav>`)}</div>`;
 }
 

@@ -1,11 +1,12 @@
 // The text of a file in parts of some lines, with its chunks beside it, and what is embedded for the chosen chunk.
 import { html, useEffect, useMemo, useRef, useState } from "../../vendor/preact-htm.js";
-import { at, download, get, toolAt } from "../api.js";
+import { get, toolAt } from "../api.js";
 import { number, plural } from "../format.js";
-import { useAction, useData } from "../hooks.js";
+import { useData } from "../hooks.js";
 import { Alert, Button, Empty, Facts, Field, Loading } from "../parts.js";
 import { go, href } from "../router.js";
 import { coloured, colourLines } from "./colours.js";
+import { Download } from "./download.js";
 import { indexOf, wordsOf } from "./marks.js";
 
 const PART_LINES = 400;
@@ -82,20 +83,11 @@ function OneFile({ tool, toolId, route, status }) {
 }
 
 function Original({ tool, text, fileId }) {
-  const fetched = useAction(async () => {
+  const nodeOf = async () => {
     const { items } = await get(toolAt(tool.tool_id, "files"), { q: text.file_path, limit: PAGE_CHUNKS });
-    const file = items.find((each) => each.file_id === fileId);
-    const content = await download(at("projects", tool.project_id, "nodes", file?.file_node_id ?? fileId, "content"));
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(content);
-    link.download = text.file_path.split("/").at(-1);
-    link.click();
-    // Chromium reads it after the click
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  });
-  // the service hands out the files of nodes only
-  if (!tool.node_id) return null;
-  return html`<${Button} action=${fetched} busyText="Downloading …">Download the original<//><${Alert} error=${fetched.error} />`;
+    return items.find((each) => each.file_id === fileId)?.file_node_id ?? fileId;
+  };
+  return html`<${Download} tool=${tool} path=${text.file_path} fileId=${fileId} nodeOf=${nodeOf} which="Download the" />`;
 }
 
 // The way through a long file.

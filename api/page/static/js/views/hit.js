@@ -5,6 +5,7 @@ import { words as spoken } from "../format.js";
 import { useAction } from "../hooks.js";
 import { Alert, Button, Copy } from "../parts.js";
 import { colourLines } from "./colours.js";
+import { Download } from "./download.js";
 import { bestLines, Lines } from "./excerpt.js";
 import { hasPicture, PagePicture } from "./page-picture.js";
 import { EditorLink, FileLink } from "./places.js";
@@ -13,9 +14,10 @@ const MORE_CHUNKS = 2;
 // In a document with pages, a reader looks for the page: its lines are those of the text that was read.
 const BY_PAGE = (hit) => Boolean(hit.page);
 
-// `folder` names the folder in a list of hits of several. `root` is its path on the service's machine. The score is shown
-// where `isCalibrated` says that it is a chance.
-export function Hit({ toolId, hit, words, q, folder, root, isCalibrated }) {
+// `folder` names the folder in a list of hits of several. The score is shown where `isCalibrated` says that it is a chance.
+export function Hit({ tool, toolId, hit, words, q, folder, isCalibrated }) {
+  // the folder's path on the service's machine
+  const root = tool?.source.kind === "local" ? tool.place : null;
   const [around, setAround] = useState({ before: [], after: [] });
   const [isWhole, setWhole] = useState(false);
   const more = useAction(async () => {
@@ -47,6 +49,7 @@ export function Hit({ toolId, hit, words, q, folder, root, isCalibrated }) {
       ${pieces.some(({ shown }) => shown.isCut) && html`<${Button} class="plain" onClick=${() => setWhole(!isWhole)}>${isWhole ? "Fold" : "Whole text"}<//>`}
       ${toolId && html`<${Button} class="plain" action=${more}>Show more around it<//>`}
       <${Copy} text=${path} aria-label=${`Copy the path of ${hit.file_path}`}>Copy path<//>
+      <${Download} class="plain" tool=${tool} path=${hit.file_path} fileId=${hit.file_node_id} nodeOf=${() => hit.file_node_id} which="Download" />
       <${EditorLink} root=${root} path=${hit.file_path} line=${BY_PAGE(hit) ? null : hit.start_line} />
       ${toolId && hasPicture(hit) && html`<${PagePicture} toolId=${toolId} hit=${hit} />`}
       ${hit.url && /^https?:/.test(hit.url) && html`<a href=${hit.url} rel="noreferrer" target="_blank">On the web</a>`}

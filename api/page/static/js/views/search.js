@@ -7,7 +7,7 @@ import { epoch } from "../session.js";
 import { useStore } from "../store.js";
 import { Alert, Button, Empty, Field, Select } from "../parts.js";
 import { go, href } from "../router.js";
-import { useArrows } from "./across.js";
+import { Facets, narrowed, useArrows } from "./across.js";
 import { Hit } from "./hit.js";
 import { FileLink, Notes, listOf } from "./places.js";
 import { Scores } from "./scores.js";
@@ -53,7 +53,8 @@ function chosenOf(where) {
 // Ask the question of the route: { answer, steps, busy, error }. The answer to an older question is never shown.
 function useAnswer(toolId, query) {
   const [state, setState] = useState({ answer: null, steps: [], busy: false, error: null });
-  const asked = JSON.stringify(query);
+  // the page itself narrows by facets
+  const asked = JSON.stringify({ ...query, type: undefined, language: undefined });
   const now = useStore(epoch);
   useEffect(() => {
     if (!query.q) return setState({ answer: null, steps: [], busy: false, error: null });
@@ -86,7 +87,7 @@ export function Search({ tool, toolId, route, status }) {
       ${busy && html`<p class="quiet">Searching … ${steps.map((each) => `${each.step} (${number(Math.round(each.took_ms))} ms)`).join(", ")}</p>`}
     </div>
     ${!query.q && html`<p class="quiet">Ask in your own words, or name what you look for. Words between quotes must stand together.</p>`}
-    ${answer && query.q && !error && html`<${Answer} tool=${tool} toolId=${toolId} answer=${answer} status=${status} busy=${busy} />`}`;
+    ${answer && query.q && !error && html`<${Answer} tool=${tool} toolId=${toolId} answer=${answer} query=${query} status=${status} busy=${busy} />`}`;
 }
 
 const shownOf = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value)).slice(0, 40);
@@ -119,7 +120,7 @@ function Form({ toolId, query, busy }) {
   useEffect(() => (setText(query.q ?? ""), setDraft(query)), [JSON.stringify(query)]);
   const ask = (event) => {
     event.preventDefault();
-    go(href("tools", toolId, "search", { ...draft, q: text.trim() }));
+    go(href("tools", toolId, "search", { ...draft, q: text.trim(), type: undefined, language: undefined }));
   };
   const option = (name) => ({ value: draft[name] ?? "", onInput: (event) => setDraft({ ...draft, [name]: event.target.value }) });
   const check = (name) => ({ type: "checkbox", class: "check", checked: draft[name] === "1",
@@ -151,27 +152,28 @@ function Form({ toolId, query, busy }) {
   </form>`;
 }
 
-function Answer({ tool, toolId, answer, status, busy }) {
+function Answer({ tool, toolId, answer, query, status, busy }) {
   const list = useRef(null);
   useArrows(list);
-  const root = tool.source.kind === "local" ? tool.place : null;
   const words = wordsOf(answer.query);
   const { results: all, summaries = [] } = answer;
   const isCalibrated = answer.calibrated;
   // hits below the least score are hidden here, so that their scores can still be seen
   const least = isCalibrated ? Number(answer.asked.least) || 0 : 0;
-  const results = all.filter(({ score }) => score >= least);
+  const kept = all.filter(({ score }) => score >= least);
+  const results = narrowed(kept, query);
   return html`<section aria-label="Answer" class=${busy ? "answer older" : "answer"} ref=${list}>
     <div class="heading"><h2>${plural(results.length, "hit")}</h2><span class="quiet">in ${number(Math.round(answer.took_ms))} ms</span></div>
     <${Notes} answer=${answer} toolId=${toolId} />
-    ${results.length < all.length && html`<p class="quiet">${plural(all.length - results.length, "hit")} below the score ${least.toFixed(2)} ${all.length - results.length === 1 ? "is" : "are"} hidden. <a href=${href("tools", toolId, "search", { ...answer.asked, least: "" })}>Show all.</a></p>`}
+    ${kept.length < all.length && html`<p class="quiet">${plural(all.length - kept.length, "hit")} below the score ${least.toFixed(2)} ${all.length - kept.length === 1 ? "is" : "are"} hidden. <a href=${href("tools", toolId, "search", { ...answer.asked, least: "" })}>Show all.</a></p>`}
     ${isCalibrated ? html`<${Scores} scores=${all.map(({ score }) => score)} least=${least} />` : answer.asked.least && html`<p class="quiet">Scores are no chances with this model, so no hit is hidden.</p>`}
     ${all.length === 0 && summaries.length === 0 && html`<${Nothing} toolId=${toolId} asked=${answer.asked} status=${status} />`}
     ${summaries.length > 0 && html`<h3>Summaries</h3><ul class="plain-list">${summaries.map((each) => html`<li class="card hit" key=${each.node_id}>
       <div class="hit-head"><b>Level ${each.level}</b></div>
       <p>${each.text}</p>
       <p class="quiet">${each.file_paths.slice(0, 5).map((path) => html`<${FileLink} toolId=${toolId} place=${{ file_path: path }} /> `)}</p></li>`)}</ul>`}
-    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} root=${root} isCalibrated=${isCalibrated} />`)}</ol>
+    <${Facets} hits=${kept} query=${query} place=${["tools", toolId, "search"]} />
+    <ol class="plain-list">${results.map((hit) => html`<${Hit} key=${hit.chunk_id} tool=${tool} toolId=${toolId} hit=${hit} words=${words} q=${answer.query} isCalibrated=${isCalibrated} />`)}</ol>
     <${Timeline} steps=${answer.trace ?? []} tookMs=${answer.took_ms} />
   </section>`;
 }

@@ -113,7 +113,7 @@ def test_a_slow_rate_is_told_by_the_minute(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     times = iter([0.0, 0.0, float(seconds)])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
     bar = ProgressLine("docs")
     bar(status())
     capsys.readouterr()
