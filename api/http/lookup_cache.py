@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 import psycopg
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache, TLRUCache
 
 from schemas.errors import FoldexError
 from worker.state.access import keys
@@ -22,6 +22,8 @@ from worker.state.pool import Pool
 
 #: Seconds until a process sees changes by others: a key revoked or expired, a tool deleted or moved to its new index.
 CACHE_SECONDS = 0.25
+#: Maximum seconds for which a lookup is kept because it took long.
+MAX_REST_SECONDS = 1.0
 #: Maximum number of entries.
 MAX_ENTRIES = 10_000
 
@@ -34,6 +36,7 @@ Value = TypeVar("Value")
 class LookupCache(Generic[Key, Value]):
     """A cache of recent lookups, of which all together have at most the size `entries`. Thread-safe.
 
+    Each is kept for `seconds`, or for `rest` times as long as it took if that is longer, up to `MAX_REST_SECONDS`.
     Missing values are not cached.
     """
 
@@ -43,12 +46,14 @@ class LookupCache(Generic[Key, Value]):
         seconds: float = CACHE_SECONDS,
         entries: int = MAX_ENTRIES,
         size: Callable[[Key, Value], int] = lambda _key, _value: 1,
+        rest: float = 0.0,
     ) -> None:
         self._read = read
         self._lock = Lock()
         self._size = size
-        #: Values with their sizes.
-        self._values: TTLCache[Key, tuple[Value, int]] = TTLCache(entries, seconds, getsizeof=itemgetter(1))
+        self._seconds, self._rest = seconds, rest
+        #: Values with their sizes, and the seconds for which each is kept.
+        self._values: TLRUCache[Key, tuple[Value, int, float]] = TLRUCache(entries, ends_at, getsizeof=itemgetter(1))
         self._forgotten = 0
 
     def cached(self, key: Key) -> Value | None:
@@ -75,14 +80,21 @@ class LookupCache(Generic[Key, Value]):
             self._forgotten += 1
 
     def _look(self, key: Key, forgotten: int, read: Callable[[], Value | None] | None = None) -> Value | None:
+        began = time.perf_counter()
         value = self._read(key) if read is None else read()
+        seconds = max(self._seconds, min(MAX_REST_SECONDS, self._rest * (time.perf_counter() - began)))
         with self._lock:
             if value is None or forgotten != self._forgotten:
                 return value
             size = self._size(key, value)
             if size <= self._values.maxsize:
-                self._values[key] = value, size
+                self._values[key] = value, size, seconds
         return value
+
+
+def ends_at(_key: object, kept: tuple[object, int, float], now: float) -> float:
+    """The time until which an entry of a cache is kept that begins `now`."""
+    return now + kept[2]
 
 
 class LookupCaches:

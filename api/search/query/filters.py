@@ -26,6 +26,9 @@ MAX_RESOLVED = 256
 #: Seconds for which they are cached during a run, and for which the start of a run may go unnoticed. The shortest run
 #: takes longer, so a caller who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
+#: During a run they are cached for so many times as long as they took: those of a large folder take longer than the
+#: rest of a search.
+RESOLVED_REST = 10
 #: Maximum types or languages that an error lists.
 MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
@@ -100,7 +103,7 @@ class ResolvedFilters:
 
 @dataclass(frozen=True, slots=True)
 class _FilterLookup:
-    """Filters of an index, which are the same if their JSON is, and select the same in the same state `at_rest`.
+    """Filters of an index, which are the same if their JSON is. At rest they select the same in the same `state`.
 
     Filters by metadata are the same only if the JSON of the tool's view is, too; for others, `view_json` is "".
     """
@@ -108,7 +111,7 @@ class _FilterLookup:
     index_id: UUID
     filters_json: str
     view_json: str
-    at_rest: MetadataState | None
+    state: MetadataState
     visible: VisibleFiles | None
     pool: Pool = field(compare=False)
     index: SeenIndex = field(compare=False)
@@ -119,8 +122,9 @@ class _FilterLookup:
 def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> ResolvedFilters:
     """Do what `resolve_filters` does for a query, for which all paths of a folder may be read.
 
-    What is returned is at most `RESOLVED_SECONDS` old, or current if the query asks to compare the folder. Filters by
-    metadata, and what the caller may read, are always current. `check` may raise to end their resolution.
+    What is returned is of the same task, and as old as `RESOLVED_SECONDS` and `RESOLVED_REST` allow; or current if the
+    query asks to compare the folder. Filters by metadata, and what the caller may read, are always current. `check` may
+    raise to end their resolution.
     """
     if query.filters == Filters():
         visible = visible_files(pool, index, check)
@@ -130,13 +134,12 @@ def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> Reso
     is_shared = is_any_age and index.sight.is_whole
     state = cast("MetadataState", (_states.get if is_shared else _states.fresh)((pool, index.id)))
     visible = visible_files(pool, index, check, state)
-    at_rest = state if state.is_at_rest else None
-    if by_metadata and at_rest is None:
+    if by_metadata and not state.is_at_rest:
         return resolve_filters(pool, index, query.filters, visible, check, state)
     view_json = index.metadata.model_dump_json() if by_metadata else ""
     filters_json = query.filters.model_dump_json()
-    key = _FilterLookup(index.id, filters_json, view_json, at_rest, visible, pool, index, query.filters, check)
-    look = _at_rest.get if at_rest else _resolved.get if is_any_age else _resolved.fresh
+    key = _FilterLookup(index.id, filters_json, view_json, state, visible, pool, index, query.filters, check)
+    look = _at_rest.get if state.is_at_rest else _resolved.get if is_any_age else _resolved.fresh
     return cast("ResolvedFilters", look(key))
 
 
@@ -182,7 +185,7 @@ def _both(allowed: Collection[str] | None, ids: Iterable[str]) -> Collection[str
 
 
 def _resolve(key: _FilterLookup) -> ResolvedFilters:
-    return resolve_filters(key.pool, key.index, key.filters, key.visible, key.check, key.at_rest)
+    return resolve_filters(key.pool, key.index, key.filters, key.visible, key.check, key.state)
 
 
 def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
@@ -191,7 +194,9 @@ def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
 
 
 _states: LookupCache[tuple[Pool, UUID], MetadataState] = LookupCache(lambda key: metadata.state(*key), RESOLVED_SECONDS)
-_resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, RESOLVED_SECONDS, MAX_RESOLVED)
+_resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
+    _resolve, RESOLVED_SECONDS, MAX_RESOLVED, rest=RESOLVED_REST
+)
 #: Without a task no file changes, so a large folder's files need not be listed for each query. Only a repair of wrong
 #: counts does without one: what it corrects is seen by the next task, or after `AT_REST_SECONDS`.
 _at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)

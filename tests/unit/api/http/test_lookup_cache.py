@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from api.http import lookup_cache
 from api.http.lookup_cache import LookupCache, LookupCaches
 from worker.state.access import keys
 from worker.state.access.keys import ValidKey
@@ -67,6 +69,18 @@ def test_it_is_looked_up_again_once_it_is_too_old() -> None:
     cache.get("a")
     truth.values["a"] = "2"
     assert cache.get("a") == "2"
+
+
+@pytest.mark.parametrize(("rest", "most", "looks"), [(0, 1000, 2), (100_000, 1000, 1), (100_000, 0, 2)])
+def test_what_takes_long_is_kept_longer_up_to_a_maximum(
+    monkeypatch: pytest.MonkeyPatch, rest: float, most: float, looks: int
+) -> None:
+    monkeypatch.setattr(lookup_cache, "MAX_REST_SECONDS", most)
+    truth = Truth(a="1")
+    truth.meanwhile = lambda: time.sleep(0.01)
+    cache = LookupCache(truth.read, seconds=0, rest=rest)
+    assert [cache.get("a") for _ in range(2)] == ["1"] * 2
+    assert truth.looks == looks
 
 
 def test_what_is_forgotten_is_looked_up_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from itertools import product
 from types import SimpleNamespace
@@ -9,11 +10,12 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
-from cachetools import TTLCache
+from cachetools import TLRUCache
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.disconnect import Disconnect
+from api.http.lookup_cache import MAX_REST_SECONDS, ends_at
 from api.http.sight import SeenIndex
 from api.search.query import filters
 from api.search.query.file_filter import FileSelection, selection_by_patterns
@@ -142,17 +144,20 @@ class _Lookups:
     """Counts how often the files of filters are looked up. The clock stands still until it is told to move."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.count = 0.0, 0
+        self.now, self.count, self.seconds, self.rest = 0.0, 0, 0.0, filters._resolved._rest
         #: The newest task of every index.
         self.state = MetadataState(0, A, None)
         monkeypatch.setattr(filters, "select_files", self._select)
         monkeypatch.setattr(metadata, "state", lambda _pool, _id: self.state)
         for cache in (filters._resolved, filters._states):
-            kept: TTLCache[object, tuple[Any, int]] = TTLCache(9, filters.RESOLVED_SECONDS, timer=lambda: self.now)
+            kept: TLRUCache[object, tuple[Any, int, float]] = TLRUCache(9, ends_at, timer=lambda: self.now)
             monkeypatch.setattr(cache, "_values", kept)
+            # a lookup may take long on a busy machine
+            monkeypatch.setattr(cache, "_rest", 0)
 
     def _select(self, *_: object) -> FileSelection:
         self.count += 1
+        time.sleep(self.seconds)
         return FileSelection(["n"])
 
     def after(self, index: SeenIndex, **query: Any) -> int:
@@ -195,6 +200,26 @@ def test_files_of_an_index_at_rest_are_looked_up_again_once_a_task_was_there(mon
     lookups.state = MetadataState(0, B, datetime(2026, 11, 1, tzinfo=UTC))
     lookups.now = 6 * filters.RESOLVED_SECONDS
     assert [lookups.after(index, **PATH), lookups.after(index, **PATH)] == [4, 4]
+
+
+def test_files_of_a_large_folder_are_looked_up_less_often_but_anew_in_each_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookups, index = (
+        _Lookups(monkeypatch),
+        cast("SeenIndex", SimpleNamespace(id=uuid4(), sight=EVERYTHING, metadata=PLAIN)),
+    )
+    monkeypatch.setattr(filters._resolved, "_rest", lookups.rest)
+    lookups.seconds = 10 * filters.RESOLVED_SECONDS / filters.RESOLVED_REST
+    assert lookups.after(index, **PATH) == 1
+    lookups.now = 2 * filters.RESOLVED_SECONDS
+    assert lookups.after(index, **PATH) == 1
+    # the task ends, and another begins
+    lookups.state = MetadataState(0, B, None)
+    lookups.now = 4 * filters.RESOLVED_SECONDS
+    assert lookups.after(index, **PATH) == 2
+    lookups.now += MAX_REST_SECONDS
+    assert lookups.after(index, **PATH) == 3
 
 
 def test_filters_by_metadata_and_path_are_resolved_anew_once_values_the_view_or_a_task_change(
