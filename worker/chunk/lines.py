@@ -24,6 +24,10 @@ _WITHIN = 5
 _IS_CLOSER = np.zeros(256, dtype=np.bool_)
 _IS_CLOSER[list(b")]}")] = True
 
+#: The characters that `bytes.lstrip` removes.
+_IS_WHITE = np.zeros(256, dtype=np.bool_)
+_IS_WHITE[list(b" \t\n\r\f\v")] = True
+
 #: Characters that end a sentence or statement within a line, and blanks. Characters past the table's end are neither.
 _IS_STOP = np.zeros(1 << 16, dtype=np.bool_)
 _IS_BLANK = np.zeros(1 << 16, dtype=np.bool_)
@@ -144,8 +148,12 @@ def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
 
 def _line_classes(lines: list[bytes], firsts: Offsets, raw: Bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Return each line's class, and whether it is blank."""
-    lengths = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
-    indents = lengths - np.fromiter(map(len, map(bytes.lstrip, lines)), dtype=np.int64, count=len(lines))
+    lengths = np.concatenate([firsts[1:] - 1, [firsts[-1] + len(lines[-1])]]) - firsts
+    # the least number of steps for each line: most are not indented
+    indents = np.zeros(len(lines), dtype=np.int64)
+    indented = ((lengths > 0) & _IS_WHITE.take(raw.take(firsts, mode="clip"))).nonzero()[0]
+    stripped = map(bytes.lstrip, map(lines.__getitem__, indented.tolist()))
+    indents[indented] = lengths[indented] - np.fromiter(map(len, stripped), dtype=np.int64, count=len(indented))
     blank = indents == lengths
     heads = raw[np.minimum(firsts + indents, len(raw) - 1)]
     after_blank = np.concatenate([[False], blank[:-1]])

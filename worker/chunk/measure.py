@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.content.source import ChunkSettings
-from worker.reading import ReadForm, ReadText, as_written, embedded, read_form
+from worker.reading import ReadForm, ReadText, embedded, read_form
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk's written form: an embedded picture has a million, though few tokens.
@@ -53,8 +52,7 @@ class Measure:
     `starts` are the offsets of the tokens in the whole text. A part tokenised alone can have a few tokens more, so
     spans within `slack` of the limit are tokenised again. `room` is the model's limit less the context, which has at
     most `context_tokens`. `joint` separates the parts of a context. Tokens and characters are counted in the text as it
-    is `read`, if that differs from the written `text`; offsets refer to the written one. `type` selects the reading
-    rules, and `read_part` reads a separate part.
+    is `read`, if that differs from the written `text`; offsets refer to the written one. `form` reads its parts.
     """
 
     text: str
@@ -67,10 +65,9 @@ class Measure:
     overlap_chars: int
     room: int
     context_tokens: int
-    joint: str = " > "
-    type: str | None = None
-    read_part: Callable[[str], str | None] = as_written
-    read: ReadText | None = None
+    joint: str
+    form: ReadForm
+    read: ReadText | None
 
     @property
     def slack(self) -> int:
@@ -145,7 +142,7 @@ class Measure:
 
     def as_read(self, start: int, end: int) -> str:
         """Return the readable form of the span on its own."""
-        return self.text[start:end] if self.read is None else embedded(self.type, self.text[start:end])
+        return self.text[start:end] if self.read is None else embedded(self.form.type, self.text[start:end])
 
     def of_written(self, part: str) -> Measure:
         """Return the same limits for a part in its written form."""
@@ -186,7 +183,8 @@ def measure(
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
-    whole, read_part, _ = read or read_form(type_, text)
+    form = read or read_form(type_, text)
+    whole = form.whole
     return Measure(
         text=text,
         tokenizer=tokenizer,
@@ -201,8 +199,7 @@ def measure(
         room=room,
         context_tokens=context,
         joint=joint,
-        type=type_,
-        read_part=read_part,
+        form=form,
         read=whole,
     )
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import NamedTuple
+from functools import cache, cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.formats.registry import BY_TYPE, import_function
 from worker.reading.blobs import blobs, may_have_blobs
+from worker.reading.borders import Borders, Flags
 from worker.reading.edits import Edit, merged
 from worker.tokens.invisible import INVISIBLE
 
@@ -32,7 +32,7 @@ class Way:
     Windows path, or a line break before a word. If `may` rejects a text, neither it nor a part of it has edits. Each
     text with full edits or twins contains a sign of `coded` and matches the sign's pattern. In the syntax of ripgrep,
     each text with an edit matches `mark`, and `unit` matches the written form of a character. A line with `anything`
-    may have any words.
+    may have any words. Parts between `borders` are read alone as within their text.
     """
 
     edits: Callable[[str], Iterable[Edit]]
@@ -42,6 +42,7 @@ class Way:
     coded: Mapping[str, re.Pattern[str]]
     mark: str
     unit: str
+    borders: Borders
     anything: str = ""
 
     def may_have_words(self, text: str) -> bool:
@@ -74,17 +75,11 @@ def as_read(type_: str | None, text: str) -> str | None:
 def read_form(type_: str | None, text: str) -> ReadForm:
     """Return the read form of a text and its parts. Parts are searched only for edits that the whole text may have."""
     way, has_blobs = way_of(type_), may_have_blobs(text)
-    may_differ, may_have_words = way is not None and way.may(text), way is not None and way.may_have_words(text)
+    may_differ = way is not None and way.may(text)
     of_format = way.edits(text) if way is not None and may_differ else ()
     found = list(merged(blobs(text), of_format)) if has_blobs else list(of_format)
     whole = ReadText(text, found) if found else None
-    if has_blobs:
-        return ReadForm(whole, partial(as_read, type_), partial(words, type_))
-    return ReadForm(
-        whole,
-        partial(_part_as_read, way) if way is not None and may_differ else as_written,
-        partial(_words_of_part, way) if way is not None and may_have_words else str,
-    )
+    return ReadForm(type_, text, whole, has_blobs=has_blobs, way=way if may_differ else None)
 
 
 def _part_as_read(way: Way, part: str) -> str | None:
@@ -96,10 +91,6 @@ def _part_as_read(way: Way, part: str) -> str | None:
 def _words_of_part(way: Way, part: str) -> str:
     """Return the words of a part of a text without blobs, as `words`."""
     return _words(way, part, ()) if way.may_have_words(part) else part
-
-
-def as_written(_part: str) -> None:
-    """Return None for each part, because the whole text is already readable."""
 
 
 def words(type_: str | None, text: str) -> str:
@@ -174,10 +165,16 @@ class ReadText:
         after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
         return np.asarray(np.where(edit < 0, offsets, after))
 
-    def between(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
+    def between(self, starts: Offsets, ends: Offsets) -> Iterator[str]:
         """Return the read text of each span of the written one."""
-        firsts, lasts = (self.read_at(np.array(side, dtype=np.int64)).tolist() for side in (starts, ends))
+        firsts, lasts = (self.read_at(side).tolist() for side in (starts, ends))
         return map(self.text.__getitem__, map(slice, firsts, lasts))
+
+    def are_edited(self, starts: Offsets, ends: Offsets) -> Flags:
+        """Return a mask of the spans of the written text that an edit begins or ends in."""
+        places = self._places
+        flags: Flags = places.starts.searchsorted(ends) > places.ends.searchsorted(starts, side="right")
+        return flags
 
     def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
         """Return these positions of the written text; `where` they start an edit, return its end."""
@@ -198,12 +195,58 @@ class ReadText:
         return np.asarray(np.where(edit < 0, offsets, at_start))
 
 
-class ReadForm(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ReadForm:
     """The readable form of a text: `whole` is None if the written text is already readable.
 
-    `part` reads a separate part, as `as_read`, and `words` returns its text for word search.
+    `way` has the rules for parts, if these may need edits.
     """
 
+    type: str | None
+    text: str
     whole: ReadText | None
-    part: Callable[[str], str | None]
-    words: Callable[[str], str]
+    has_blobs: bool
+    way: Way | None
+
+    def part(self, part: str) -> str | None:
+        """Read a separate part, as `as_read`."""
+        if self.has_blobs:
+            return as_read(self.type, part)
+        return None if self.way is None else _part_as_read(self.way, part)
+
+    @cached_property
+    def words(self) -> Callable[[str], str]:
+        """A function that returns the text of a separate part for word search, as `words`."""
+        way = way_of(self.type)
+        if self.has_blobs:
+            return partial(words, self.type)
+        return partial(_words_of_part, way) if way is not None and way.may_have_words(self.text) else str
+
+    def parts(self, starts: Sequence[int], parts: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
+        """Return how each part is read alone, as `as_read`, and how the whole text reads those that may differ."""
+        reads: list[str | None] = [None] * len(parts)
+        if self.way is None and not self.has_blobs:
+            return reads, {}
+        firsts = np.array(starts, dtype=np.int64)
+        lasts = firsts + np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+        are_alike, are_plain = self._known(firsts, lasts)
+        for number in (~are_alike & ~are_plain).nonzero()[0].tolist():
+            reads[number] = self.part(parts[number])
+        if self.whole is None:
+            return reads, {}
+        for number, read in self._in_whole(are_alike & self.whole.are_edited(firsts, lasts), firsts, lasts).items():
+            reads[number] = None if read == parts[number] else read
+        return reads, self._in_whole(~are_alike, firsts, lasts)
+
+    def _in_whole(self, selected: Flags, starts: Offsets, ends: Offsets) -> dict[int, str]:
+        """Return how the whole text reads the selected parts, by their numbers."""
+        numbers = selected.nonzero()[0]
+        read = iter(()) if self.whole is None else self.whole.between(starts[numbers], ends[numbers])
+        return dict(zip(numbers.tolist(), read, strict=False))
+
+    def _known(self, starts: Offsets, ends: Offsets) -> tuple[Flags, Flags]:
+        """Return which parts are certainly read alone as within the whole text, and which as they are written."""
+        if self.way is None or self.has_blobs:
+            unknown = np.zeros(len(starts), dtype=np.bool_)
+            return unknown, unknown
+        return self.way.borders.known(self.text, starts, ends)

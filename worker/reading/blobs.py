@@ -40,6 +40,13 @@ _TOKEN_BEFORE = 2_000
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
 _MARKS = bytes(1 if byte in _ALPHABET else 0 for byte in range(256))
 _LONG = b"\1" * _LINE
+#: Bytes of a word of memory. Each byte of `_LOWEST_OF_EACH` is the least of the alphabet, and each of `_HIGH_BITS` has
+#: its highest bit. Every run of `_LINE` characters holds so many whole words.
+_WORD = 8
+_LOWEST_OF_EACH, _HIGH_BITS = (np.frombuffer(byte * _WORD, dtype=np.uint64)[0] for byte in (b"+", b"\x80"))
+#: Bytes searched together, so that their arrays stay in the processor's cache.
+_WINDOW = 1 << 16
+_LONG_OF_WORDS = b"\1" * ((_LINE - _WORD + 1) // _WORD)
 _DATA_URI = re.compile(
     r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
 )
@@ -88,26 +95,37 @@ _BITS = {"hex": 4, "base32": 5, "base36": 5, "base64": 6}
 
 def may_have_blobs(text: str) -> bool:
     """Test fast whether a text, or a part of it, may have a blob."""
-    raw = _raw(text)
+    return _may_have_runs(text) or dumps.may_have(text)
+
+
+def _may_have_runs(text: str) -> bool:
+    """Return whether a text has runs that may count. Most have no run of whole words of memory in the alphabet."""
+    if not any(_may_have_run(text[start : start + _WINDOW + _LINE]) for start in range(0, len(text), _WINDOW)):
+        return False
+    raw = dumps.in_latin(text)
     marks = raw.translate(_MARKS)
-    return (_LONG in marks and _places(_array(raw), _array(marks))[0].size > 0) or dumps.may_have(text, raw)
+    return _LONG in marks and _places(_array(raw), _array(marks))[0].size > 0
+
+
+def _may_have_run(text: str) -> bool:
+    window = dumps.in_latin(text)
+    words = np.frombuffer(window, dtype=np.uint64, count=len(window) // _WORD)
+    has_low = words - _LOWEST_OF_EACH
+    has_low &= ~words
+    has_low &= _HIGH_BITS
+    return _LONG_OF_WORDS in (has_low == 0).tobytes()
 
 
 def blobs(text: str) -> Sequence[Edit]:
     """Return the blobs of a text, in order, with their placeholders."""
     if len(text) < _MIN_URI:
         return ()
-    raw = _raw(text)
+    raw = dumps.in_latin(text)
     marks = raw.translate(_MARKS)
-    in_blocks = dumps.dumps(text, raw)
+    in_blocks = dumps.dumps(text)
     if _LONG not in marks:
         return in_blocks
     return list(merged(in_blocks, _found(text, _array(raw), _array(marks))))
-
-
-def _raw(text: str) -> bytes:
-    """Return one byte for each character. Characters outside Latin-1 occur in no blob."""
-    return text.encode("latin-1", "replace")
 
 
 def _array(data: bytes) -> _Bytes:

@@ -54,9 +54,14 @@ def may_have(text: str) -> bool:
     """Return whether a text may have such an escape without a backslash, or a literal of SQL."""
     return (
         ("`" in text and POWERSHELL_SIGN.search(text) is not None)
-        or ("#" in text and PASCAL_SIGN.search(text) is not None)
+        or may_have_pascal(text)
         or ("&" in text and _LITERAL.search(text) is not None)
     )
+
+
+def may_have_pascal(text: str) -> bool:
+    """Return whether a text has a sign of Pascal. Then characters next to a literal anywhere in the text are read."""
+    return "#" in text and PASCAL_SIGN.search(text) is not None
 
 
 def in_literals(text: str) -> Iterator[Edit]:
@@ -87,7 +92,7 @@ def _of_powershell(text: str) -> Iterator[Edit]:
 
 
 def _of_pascal(text: str) -> Iterator[Edit]:
-    for match in _PASCAL.finditer(text) if "#" in text and PASCAL_SIGN.search(text) else ():
+    for match in _PASCAL.finditer(text) if may_have_pascal(text) else ():
         start, end = match.span()
         is_behind = text[start - 1 : start] == "'" and text[start - 2 : start - 1].isalpha()
         is_before = text[end : end + 1] == "'" and text[end + 1 : end + 2].isalpha()

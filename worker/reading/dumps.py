@@ -41,12 +41,12 @@ _LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
 _ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
-_OF_UUENCODE = r"\nM[ -`]{60}\r?"
-_UUENCODED = re.compile(rf"{_OF_UUENCODE}(?:{_OF_UUENCODE}){{2,}}(?:\n[ -L][ -`]{{1,60}}\r?(?=\n|\Z))?")
+_OF_UUENCODE = r"M[ -`]{60}\r?"
+_UUENCODED = re.compile(rf"\n{_OF_UUENCODE}(?:\n{_OF_UUENCODE}){{2,}}(?:\n[ -L][ -`]{{1,60}}\r?(?=\n|\Z))?")
 #: A binary file in a patch of git, and Adobe's base85.
 _BASE85 = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
-_OF_PATCH = rf"\nz{_BASE85}{{65}}"
-_PATCH = re.compile(rf"{_OF_PATCH}(?:{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
+_OF_PATCH = rf"z{_BASE85}{{65}}"
+_PATCH = re.compile(rf"\n{_OF_PATCH}(?:\n{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
 _ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX]{_HEX}{{1,4}}\b)+")
 _DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
@@ -105,11 +105,26 @@ _SHAPES = bytes(
 )
 #: The characters in the shape of a dump's line, without blanks.
 _DUMPED_LINE = b"\n" + b"x" * 12
-#: The beginning of a line of uuencode or a patch.
-_MARKED_LINE = re.compile(rf"\n[Mz:S](?=[ -~]{{60}}|{_HEX}{{11}})")
+#: A line of uuencode, a patch, or a file for chips.
+_MARKED_LINE = re.compile(rf"{_OF_UUENCODE}|{_OF_PATCH}|(?::|S[0-3]){_HEX}{{10}}")
+_IS_MARK, _IS_SHAPE, _IS_BLANK, _BEGINS_ESCAPE = (
+    np.array([byte in signs for byte in range(256)])
+    for signs in (b"MzS:", b"0123456789abcdefABCDEFx:h", b" \t", b"xu0123456789abcdefABCDEF")
+)
+#: Characters of the shortest address in a dump, of the longest one, and in front of it.
+_MIN_ADDRESS, _MAX_ADDRESS, _MAX_INDENT = 4, 20, 8
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search examines that many at each `_STEP`. The
 #: shortest array spans two steps.
 _BETWEEN, _STEP = 80, _MIN_CHARS_OF_ARRAY // 2
+#: Arrays of numbers have no other characters.
+_IN_NUMBERS = re.compile(rf"[-0-9a-fA-FxX:,\s\\()yt]{{{_BETWEEN}}}")
+#: Escapes that are counted together, and the nonblank characters among so many of a block: 7.5 for each on average, and
+#: as a block may begin and end between them, 10 in three of its stretches.
+_COUNTED, _MAX_OF_COUNTED = 256, 3_200
+#: Bytes examined together, so that their arrays stay in the processor's cache.
+_WINDOW = 1 << 16
+#: Line ends within so many signs of a run, each of whose lines but the last has at least sixty.
+_MAX_LINE_ENDS = 6
 
 
 class _Form(NamedTuple):
@@ -252,31 +267,39 @@ def _separated(block: str) -> int:
 
 
 _HEX_DUMP = _Form("hex dump", _DUMP, re.compile(_LINE), _dumped)
-_UUENCODE = _Form("uuencode", _UUENCODED, re.compile(_OF_UUENCODE), _uuencoded)
-_OF_GIT = _Form("base85", _PATCH, re.compile(_OF_PATCH), lambda block: len(block) * 52 // 67)
+_UUENCODE = _Form("uuencode", _UUENCODED, re.compile(rf"\n{_OF_UUENCODE}"), _uuencoded)
+_OF_GIT = _Form("base85", _PATCH, re.compile(rf"\n{_OF_PATCH}"), lambda block: len(block) * 52 // 67)
 _OF_ADOBE = _Form("base85", _ASCII85, _ASCII85, lambda block: len(block) * 4 // 5)
 _OF_CHIPS = _Form("hex dump", _RECORDS, re.compile(_OF_RECORDS), lambda block: sum(map(str.isalnum, block)) // 2)
 _OF_CHANCE = _Form("random characters", _RUN, _RUN, _random)
-#: Arrays, with a pattern that some part of each matches.
+_OF_ESCAPES = _Form("bytes", _ESCAPED, _ESCAPED, _escaped)
+_SOME_ESCAPED = re.compile(_ONE_ESCAPED)
+#: Arrays of numbers, with a pattern that some part of each matches.
 _ARRAYS = {
     re.compile("0[xX]"): _Form("bytes", _ARRAY, _ARRAY, _array),
     _SOME_DECIMALS: _Form("bytes", _DECIMALS, _DECIMALS, _decimals),
-    re.compile(_ONE_ESCAPED): _Form("bytes", _ESCAPED, _ESCAPED, _escaped),
     _SOME_SEPARATED: _Form("bytes", _SEPARATED, _SEPARATED, _separated),
 }
 
 
-def dumps(text: str, raw: bytes) -> Sequence[Edit]:
-    """Return the blocks of a text in order, with their placeholders. `raw` has one Latin-1 byte per character."""
-    lines = f"\n{text}"
-    found = sorted(edit for form in _usable(lines, raw) for edit in _of_form(lines, form))
+def in_latin(text: str) -> bytes:
+    """Return one byte for each character. Characters outside Latin-1, which become `?`, occur in no blob."""
+    return text.encode("latin-1", "replace")
+
+
+def dumps(text: str) -> Sequence[Edit]:
+    """Return the blocks of a text in order, with their placeholders."""
+    forms = _usable(text)
+    lines = f"\n{text}" if forms else ""
+    found = sorted(edit for form in forms for edit in _of_form(lines, form))
     return [edit for number, edit in enumerate(found) if not number or edit.start >= found[number - 1].end]
 
 
-def may_have(text: str, raw: bytes) -> bool:
+def may_have(text: str) -> bool:
     """Return whether a text, or a part of it, may have a block."""
-    lines = f"\n{text}"
-    return any(form.least.search(lines) for form in _usable(lines, raw))
+    forms = _usable(text)
+    lines = f"\n{text}" if forms else ""
+    return any(form.least.search(lines) for form in forms)
 
 
 def placeholder(kind: str, size: int, media: str = "") -> str:
@@ -285,31 +308,108 @@ def placeholder(kind: str, size: int, media: str = "") -> str:
     return f"[{kind}, {shown}, {media}]" if media else f"[{kind}, {shown}]"
 
 
-def _usable(lines: str, raw: bytes) -> Sequence[_Form]:
+def _usable(text: str) -> Sequence[_Form]:
     """Return the forms that a text may have, according to fast searches."""
-    if len(raw) < MIN_CHARS:
+    if len(text) < MIN_CHARS:
         return ()
-    found = [_HEX_DUMP] if _DUMPED_LINE in b"\n" + raw.translate(_SHAPES, b" \t") else []
-    if _MARKED_LINE.search(lines):
+    may_have_dump = has_marked = may_have_run = False
+    for start in range(0, len(text) + 1, _WINDOW):
+        octets = _octets(text, start, start + _WINDOW + _MAX_INDENT + _MAX_ADDRESS)
+        breaks = (octets[:_WINDOW] == ord("\n")).nonzero()[0]
+        may_have_dump = may_have_dump or _may_have_dump(octets, breaks)
+        has_marked = has_marked or any(
+            _MARKED_LINE.match(text, start + place) for place in _marked(octets, breaks).tolist()
+        )
+        may_have_run = may_have_run or _may_have_run(octets[:_WINDOW])
+    found = [_HEX_DUMP] if may_have_dump and _has_dumped_line(text) else []
+    if has_marked:
         found += (_UUENCODE, _OF_GIT, _OF_CHIPS)
-    if "~" in lines:
+    if "~" in text:
         found.append(_OF_ADOBE)
-    if _may_have_run(lines):
+    if may_have_run:
         found.append(_OF_CHANCE)
-    return [*found, *(form for some, form in _ARRAYS.items() if _may_have_array(lines, some))]
+    return [*found, *_usable_arrays(text)]
 
 
-def _may_have_run(lines: str) -> bool:
-    """Return whether a sampled place of a text has no blanks. Each long run contains at least one such place."""
-    return any(
-        lines.find(" ", place, place + _BLANKLESS) < 0 for place in range(0, len(lines) - _BLANKLESS, _BLANKLESS)
-    )
+def _octets(text: str, start: int, end: int) -> NDArray[np.uint8]:
+    """Return a byte for each character of a stretch of the text behind a line end."""
+    stretch = text[start - 1 : end - 1] if start else f"\n{text[: end - 1]}"
+    return np.frombuffer(in_latin(stretch), dtype=np.uint8)
 
 
-def _may_have_array(lines: str, some: re.Pattern[str]) -> bool:
-    """Return whether a sampled place of a text has part of an array. Each array contains at least one such place."""
-    places = range(0, len(lines) - _STEP, _STEP)
-    return any(some.search(lines, place, place + _BETWEEN) for place in places)
+def _has_dumped_line(text: str) -> bool:
+    return _DUMPED_LINE in b"\n" + in_latin(text).translate(_SHAPES, b" \t")
+
+
+def _marked(octets: NDArray[np.uint8], breaks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the line ends before a mark of encoded lines. No small letter is the second character of most of these."""
+    marks = octets.take(breaks + 1, mode="clip")
+    breaks, marks = breaks[_IS_MARK.take(marks)], marks[_IS_MARK.take(marks)]
+    is_letter = (marks == ord("M")) | (marks == ord("S"))
+    marked: NDArray[np.int64] = breaks[~is_letter | (octets.take(breaks + 2, mode="clip") <= ord("`"))]
+    return marked
+
+
+def _may_have_dump(octets: NDArray[np.uint8], breaks: NDArray[np.int64]) -> bool:
+    """Return whether a line begins like one of a dump."""
+    places = breaks + 1
+    for _ in range(_MAX_INDENT + 1):
+        heads = octets.take(places, mode="clip")
+        if _begins_with_address(octets, places[_IS_SHAPE.take(heads)]):
+            return True
+        places = places[_IS_BLANK.take(heads)] + 1
+        if not places.size:
+            break
+    return False
+
+
+def _begins_with_address(octets: NDArray[np.uint8], places: NDArray[np.int64]) -> bool:
+    """Return whether an address and a blank follow one of the places."""
+    for length in range(1, _MAX_ADDRESS):
+        if not places.size:
+            return False
+        heads = octets.take(places + length, mode="clip")
+        if length >= _MIN_ADDRESS and _IS_BLANK.take(heads).any():
+            return True
+        places = places[_IS_SHAPE.take(heads)]
+    return False
+
+
+def _may_have_run(octets: NDArray[np.uint8]) -> bool:
+    """Return whether some stretch of a text has no blanks and few line ends. Each long run contains such a stretch."""
+    stretches = octets[: len(octets) // _BLANKLESS * _BLANKLESS].reshape(-1, _BLANKLESS)
+    stretches = stretches[~(stretches == ord(" ")).any(axis=1)]
+    ends = (stretches == ord("\n")) | (stretches == ord("\r"))
+    are_signs = ends | ((stretches > ord(" ")) & (stretches <= ord("~")))
+    return bool((are_signs.all(axis=1) & ((stretches == ord("\n")).sum(axis=1) <= _MAX_LINE_ENDS)).any())
+
+
+def _usable_arrays(text: str) -> Iterator[_Form]:
+    """Yield the arrays that a text may have: each contains at least one of the sampled places."""
+    sampled = [text[place : place + _BETWEEN] for place in range(0, len(text) - _STEP, _STEP)]
+    if ("\\" in text or "%" in text) and any(map(_SOME_ESCAPED.search, sampled)) and _may_have_escapes(text):
+        yield _OF_ESCAPES
+    in_numbers = list(filter(_IN_NUMBERS.fullmatch, sampled))
+    yield from (form for some, form in _ARRAYS.items() if any(map(some.search, in_numbers)))
+
+
+def _may_have_escapes(text: str) -> bool:
+    """Return whether enough escapes of bytes are as close together as those of a block are on average."""
+    found = [_escapes_of(_octets(text, start, start + _WINDOW + 1)) + start for start in range(0, len(text), _WINDOW)]
+    places = np.concatenate(found)[::_COUNTED].tolist()
+    return any(_shown(_octets(text, *stretch)) <= _MAX_OF_COUNTED for stretch in pairwise(places))
+
+
+def _escapes_of(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the places of a stretch, without its last one, where an escape may begin."""
+    places: NDArray[np.int64] = ((octets == ord("\\")) | (octets == ord("%")))[:-1].nonzero()[0]
+    begun: NDArray[np.int64] = places[_BEGINS_ESCAPE.take(octets[places + 1])]
+    return begun
+
+
+def _shown(octets: NDArray[np.uint8]) -> int:
+    """Return the number of certainly nonblank characters. A question mark may be a blank outside Latin-1."""
+    return int(np.count_nonzero((octets - ord("!") <= ord("~") - ord("!")) & (octets != ord("?"))))
 
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:

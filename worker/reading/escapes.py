@@ -73,6 +73,7 @@ _LETTERS = re.compile("x[2-7c-fC-F]")
 _COLOUR = re.compile(r"\\(?:0?33|[eE]|x1[bB]|u001[bB])\[[0-9;]{0,20}m(?P<word>[^\W_][\w.-]{0,63})")
 _BACKTICK = re.compile(r"`(?<=\w`)[nrt](?P<word>[^\W_][\w.-]{0,63})")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
+_SOME_FOLD = re.compile(r"\\\r?\n")
 #: The end of a line of at least sixty characters that continues after one blank.
 CONTINUED_LINE = re.compile(r"\n (?=\w)(?<=[^\n]{60}\n )")
 #: Maximum characters of half a word.
@@ -119,6 +120,11 @@ def anywhere(text: str) -> Iterator[Edit]:
 def letters(text: str) -> Iterator[Edit]:
     """Return the edits that decode escaped letters in code. Other signs and entities stay, so that few texts change."""
     return (edit for edit in _escapes(text) if any(map(str.isalpha, edit.text)))
+
+
+def may_cross_lines(text: str) -> bool:
+    """Return whether a text may have line ends within words, which settings and YAML fold."""
+    return "\\" in text and _SOME_FOLD.search(text) is not None
 
 
 def line_ends(text: str) -> Iterator[Edit]:

@@ -14,6 +14,7 @@ _RUBY = (
     r"|<(?:ruby|rb)(?:\s[^<>]{0,200})?>"
 )
 _ELEMENT = re.compile(_RUBY, re.IGNORECASE)
+_SOME_ELEMENT = re.compile(r"<\\?/?[rR]")
 #: Such an element, or an escaped underscore within a word.
 _MARK = re.compile(rf"(?<=\w)\\_(?=\w)|{_RUBY}", re.IGNORECASE)
 _EASTERN = "\u2e80-\u2fff\u3005-\u30ff\u3400-\ud7ff\uf900-\ufaff"
@@ -50,6 +51,11 @@ def edits(text: str) -> Iterator[Edit]:
     """Return edits that decode escapes and entities, restore underscores in words, and remove readings."""
     marks = (Edit(match.start(), match.end(), "_" if match[0][0] == "\\" else "") for match in _marks(text))
     return merged(marks, all_of(_in_brackets(text), escapes.anywhere(text)))
+
+
+def may_have_elements(text: str) -> bool:
+    """Return whether a text may have elements of ruby text."""
+    return "<" in text and _SOME_ELEMENT.search(text) is not None
 
 
 def may_have_readings(text: str) -> bool:

@@ -32,13 +32,18 @@ _SOFT_BREAK = re.compile(r"=\r?\n(?=\w)")
 _MIN_LINE = 56
 #: The common part of each of these, which is found fast.
 _IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)")
+#: The parts of these that may be on several lines.
+_ACROSS_LINES = re.compile(r"=(?:\?|\r?\n)")
 #: UTF-8 bytes that are not cells of a formula, as in `=C3=B6`, without an adjacent letter.
 _MIN_BYTES = 3
 #: A value of a directory or a card in base64, perhaps on several lines.
+_BEFORE_VALUE = r":(?:(?<=\w:): |(?<==[Bb]:)|(?<==BASE64:)|(?<=[Bb];CHARSET=UTF-8:))"
 _VALUE = re.compile(
-    r":(?:(?<=\w:): |(?<==[Bb]:)|(?<==BASE64:)|(?<=[Bb];CHARSET=UTF-8:))"
-    r"(?P<value>[A-Za-z0-9+/]{4,100}(?:\r?\n [A-Za-z0-9+/]{1,100}){0,9}={0,2})(?=\s|\Z)"
+    _BEFORE_VALUE + r"(?P<value>[A-Za-z0-9+/]{4,100}(?:\r?\n [A-Za-z0-9+/]{1,100}){0,9}={0,2})(?=\s|\Z)"
 )
+#: The beginning of each: a text may end within one.
+_SOME_VALUE = re.compile(_BEFORE_VALUE + "[A-Za-z0-9+/]{4}")
+_VALUE_ACROSS_LINES = re.compile(_BEFORE_VALUE + r"[A-Za-z0-9+/]{4,100}\r?\n ")
 #: A sign of an address that separates words like a blank.
 _BETWEEN = re.compile(r"%(?:20|2[BCFbcf]|3[ABDFabdf])(?=\w)")
 #: The first small letter of Latin-1 beyond ASCII, and the first letter.
@@ -48,7 +53,13 @@ _SMALL, _FIRST = "\u00df", "\u00c0"
 def may_have(text: str) -> bool:
     """Return whether a text may have such bytes."""
     in_mails = "=" in text and _IN_MAIL.search(text) is not None
-    return in_mails or may_have_in_addresses(text) or (_may_have_values(text) and _VALUE.search(text) is not None)
+    return in_mails or may_have_in_addresses(text) or (_may_have_values(text) and _SOME_VALUE.search(text) is not None)
+
+
+def may_cross_lines(text: str) -> bool:
+    """Return whether a text may have encoded words, values, or ends of lines within words."""
+    has_values = _may_have_values(text) and _VALUE_ACROSS_LINES.search(text) is not None
+    return has_values or ("=" in text and _ACROSS_LINES.search(text) is not None)
 
 
 def may_have_in_addresses(text: str) -> bool:
@@ -68,7 +79,7 @@ def in_attributes(text: str) -> Iterator[Edit]:
 
 
 def _may_have_values(text: str) -> bool:
-    return ":: " in text or "ENCODING=" in text
+    return ":: " in text or ("=" in text and "ENCODING=" in text)
 
 
 def in_addresses(text: str) -> Iterator[Edit]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from worker.reading import Way, dialects, escapes, markup, octets, tex
+from worker.reading.borders import Borders
 from worker.reading.edits import Edit, all_of
 
 
@@ -78,6 +79,11 @@ def _may_have_markdown(text: str) -> bool:
     return markup.may_have(text) or octets.may_have_in_addresses(text)
 
 
+def _across_text(text: str) -> bool:
+    in_lines = escapes.may_cross_lines(text) or octets.may_cross_lines(text)
+    return in_lines or markup.may_have_readings(text) or dialects.may_have_pascal(text)
+
+
 _HEX = "[0-9A-Fa-f]"
 _ENTITY = "&(?:amp;){0,3}[#A-Za-z0-9]{2,33};"
 #: An escape, or a pair of them, in the syntax of ripgrep.
@@ -127,6 +133,7 @@ TEXT = Way(
     _IN_TEXT,
     rf"{_MARK}|=[89A-F]|{markup.MARK}|{_ANYTHING}",
     rf"{_STRINGS}|{markup.UNIT}|{_MAIL}",
+    Borders(_across_text, b"\\&%=`#:"),
     _ANYTHING,
 )
 JSON = Way(
@@ -137,6 +144,7 @@ JSON = Way(
     {"\\": re.compile(r"\\"), **_IN_CODED, **markup.IN_READINGS},
     rf"\\|{_CODED}|{markup.MARK}",
     rf'{_ESCAPE}|{markup.UNIT}|\\["\\/bfnrt]',
+    Borders(markup.may_have_readings, b"\\&%", between=b'\n,[]":', at_start=b""),
     _SEVERAL,
 )
 CODE = Way(
@@ -147,6 +155,7 @@ CODE = Way(
     {**_IN_STRINGS, **markup.IN_READINGS},
     rf"{_MARK}|{markup.MARK}",
     rf"{_STRINGS}|{markup.UNIT}",
+    Borders(dialects.may_have_pascal, b"\\%`#"),
     _SEVERAL,
 )
 MARKDOWN = Way(
@@ -157,6 +166,7 @@ MARKDOWN = Way(
     _IN_MARKUP,
     rf"{_MARK}|\\_|{markup.MARK}",
     rf"{_STRINGS}|\\_|{markup.UNIT}",
+    Borders(lambda text: dialects.may_have_pascal(text) or markup.may_have_elements(text), b"\\&%`#|?"),
     _SEVERAL,
 )
 TEX = Way(
@@ -167,4 +177,5 @@ TEX = Way(
     {sign: re.compile(re.escape(sign)) for sign in ("\\", "{", '"', "^^")},
     r"\\|\{|\^\^|[^\W\d_]\"",
     r'\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,8}|[{}]|\^\^[c-f][0-9a-f]|"[A-Za-z=~|-]',
+    Borders(lambda text: r"\ruby" in text, b'\\{^"', at_start=b""),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -322,6 +323,44 @@ def test_a_part_is_read_as_if_nobody_knew_the_whole(
     assert form.words(part) == words(type_, part)
     found = list(merged(blobs(part), way.edits(part) if (way := way_of(type_)) else ()))
     assert embedded(type_, part) == applied(part, found)
+
+
+@given(
+    st.sampled_from(sorted(filter(way_of, BY_TYPE))),
+    st.lists(st.lists(st.sampled_from(PARTS), max_size=6).map("".join), min_size=1, max_size=6),
+    st.sampled_from(["\n", "\r\n", "\r", " ", ",", '"', "}"]),
+    st.lists(st.integers(0, 60), max_size=4),
+)
+@example("code", ["a", r"\c4 y"], "\n", [])
+@example("text", ["'#246'abc", "abc'#246'abc", "#246'abc"], "\n", [])
+@example("text", ["FOO=", "bar=C3=BC"], "\n", [])
+@example("yaml", ["word\\", "  word &uuml;"], "\n", [])
+@example("text", ["cn:: R8O2", " ZGVs &uuml;"], "\n", [])
+@example("text", ["童話《もも》", "a"], "\n", [])
+@example("markdown", ["京<rt>a", "b &uuml;</rt>"], "\n", [])
+@example("tex", [r"\ruby{a", r"b}{c} \'e"], "\n", [])
+@example("tex", [r"\'", "e"], " ", [])
+@example("text", ["cn:: R8O2ZGVs%"], "\n", [8])
+@example("json", [r'"\u00e4', r'u00e4"'], "", [3])
+@example("json", [r'"a\\', r'\""'], "", [4])
+@example("code", ["xn--mnchen-3ya", r"\u00e4"], " ", [])
+def test_parts_are_read_as_alone_and_as_within_the_text(
+    type_: str, lines: list[str], end: str, others: list[int]
+) -> None:
+    text = end.join(lines)
+    form = read_form(type_, text)
+    places = [0]
+    for line in lines:
+        places += [places[-1] + len(line), places[-1] + len(line) + len(end)]
+    places = sorted({place for place in (*places, *others) if place <= len(text)})
+    spans = [(a, b) for number, a in enumerate(places) for b in places[number + 1 :]]
+    reads, in_whole = form.parts([a for a, _ in spans], [text[a:b] for a, b in spans])
+    for number, (a, b) in enumerate(spans):
+        part, read = text[a:b], reads[number]
+        assert read == as_read(type_, part)
+        within = part if form.whole is None else next(form.whole.between(np.array([a]), np.array([b])))
+        if form.whole is not None:
+            assert in_whole.get(number, part if read is None else read) == within
 
 
 @given(st.sampled_from(sorted(filter(way_of, BY_TYPE))), st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
