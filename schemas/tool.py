@@ -52,14 +52,14 @@ def _seconds(value: object) -> object:
     return value
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text. Raises `ValueError` for half of a surrogate pair, which JSON can express and UTF-8 cannot."""
     text.encode()
     return text
 
 
 #: A string that can be stored.
-Encodable = Annotated[str, AfterValidator(_encodable)]
+Encodable = Annotated[str, AfterValidator(encodable)]
 #: A type of files. Names of types are shorter.
 TypeName = Annotated[Encodable, StringConstraints(max_length=100)]
 
@@ -217,42 +217,6 @@ class ToolPatch(BaseModel):
     config: ToolConfig | None = Field(default=None, description="Fields of the config to change; null: none.")
 
 
-#: Maximum number of paths of a run; a file is compared with each of them.
-MAX_PATHS = 100
-
-
-def _relative(path: str) -> str:
-    """The path without a slash at its end. Raises `ValueError` unless it is a path in a folder."""
-    path = path.removesuffix("/")
-    if "\0" in path or any(part in {"", ".", ".."} for part in path.split("/")):
-        raise ValueError("must be a path in the tool's folder, without `.` and `..`")
-    return _encodable(path)
-
-
-class Reindex(BaseModel):
-    """Options for indexing again."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{}, {"full": True}, {"allow_removals": True}, {"paths": ["docs/guide.md", "src"]}]
-        },
-    )
-
-    full: bool = Field(default=False, description="Read and chunk every file again; only new text is embedded.")
-    allow_removals: bool = Field(
-        default=False, description="Remove vanished files even if they are most of the folder."
-    )
-    paths: list[Annotated[str, AfterValidator(_relative)]] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MAX_PATHS,
-        description="Look only at these files and folders, named by their paths in the tool's folder, or by the ids of "
-        "nodes. Those that are gone are removed. Null: the whole folder, which is also listed if the last run left "
-        "something undone.",
-    )
-
-
 class IndexSettings(BaseModel):
     """Everything besides the source that decides whether two tools share an index."""
 
@@ -273,6 +237,8 @@ class IndexSettings(BaseModel):
     max_token_count: int | None = None
     max_pages: int = 5_000
     max_characters: int = 50_000_000
+    #: Whether the stem of its file stands in front of the embedded text of code.
+    file_stems: bool = False
     #: Why the embedding model was chosen for the folder; None if it was named. It makes no other index.
     model_reason: str | None = None
 
@@ -296,7 +262,7 @@ class IndexSettings(BaseModel):
 
 #: Fields of `IndexSettings` that older indexes do not have.
 _LATER_FIELDS = frozenset({"use_ignore_files", "keep", "containers", "sidecars", "max_pages", "max_characters"})
-_LATER_FIELDS |= {"min_token_count", "max_token_count"}
+_LATER_FIELDS |= {"min_token_count", "max_token_count", "file_stems"}
 
 
 class IndexInfo(BaseModel):
@@ -311,6 +277,11 @@ class IndexInfo(BaseModel):
     )
     dimensions: int = Field(description="Dimensions of its vectors.", examples=[384])
     precision: str = Field(description="`int8` or `float32`: how the model computes them.", examples=["int8"])
+    file_stems: bool = Field(
+        description="Whether code is embedded with the name of its file in front; `reindex` with `full` and "
+        "`renew_text` makes it so.",
+        examples=[True],
+    )
 
 
 class Updating(BaseModel):

@@ -14,8 +14,9 @@ from schemas.content.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
 from schemas.queries.search import MAX_NAMES
+from schemas.reindex import Reindex
 from schemas.status import Status
-from schemas.tool import IndexSettings, Reindex, ToolConfig
+from schemas.tool import IndexSettings, ToolConfig
 from worker import app as queue
 from worker import dispatch
 from worker.ignore import Rules
@@ -41,6 +42,8 @@ KEEP_INDEX = frozenset(
         "raptor",
     }
 )
+#: Whether the first index of a source embeds code with the names of files.
+FILE_STEMS = True
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
 
@@ -52,6 +55,10 @@ CUT_TEXTS = (
     "Some texts were longer than the embedding model takes, so they were cut in smaller chunks; "
     "set a smaller config.chunk_size."
 )
+
+GONE = "The tool was deleted in the meantime; create a new one."
+CODE_RENEWED = "Code is embedded again, with the name of its file in front. Other text costs nothing."
+NOTHING_TO_RENEW = "Code of this index is embedded with the name of its file already, so nothing is renewed."
 
 answer = pipeline.answer_query
 
@@ -71,35 +78,49 @@ def build(resources: Resources, subject: Subject, what: Build) -> None:
 def reindex(resources: Resources, tool_id: UUID, asked: Reindex) -> None:
     """Index what changed in the folder, or all of it, or what lies at some paths. Raises `NotFound`.
 
-    A full run also gives the store the text in the form that new indexes have. Then another index is built beside the
-    present one, with its vectors.
+    A full run also gives the store the text in the form that new indexes have, and the model too if it renews texts.
+    Then another index is built beside the present one, with the vectors of the texts that stay. Raises `Conflict` if
+    texts are to be renewed while the tool changes to another index.
     """
     index = tools.index_of_tool(resources.pool, tool_id)
     if index is not None and asked.full and asked.paths is None:
-        text_key = resources.text_key_for(index.vector_store)
-        if index.text_key != text_key:
-            _rewrite(resources, tool_id, index, text_key)
+        wanted = _rewritten(resources, index, asked)
+        if (wanted.settings, wanted.text_key) != (index.settings, index.text_key):
+            task_id = tool_actions.rebuild(resources.pool, tool_id, wanted, renews_text=asked.renew_text)
+            if task_id is not None:
+                queue.post_plan(task_id, tool_id)
             return
     dispatch.reindex(resources.pool, tool_id, full=asked.full, allow_removals=asked.allow_removals, paths=asked.paths)
 
 
-def _rewrite(resources: Resources, tool_id: UUID, index: Index, text_key: str | None) -> None:
-    new_index = NewIndex(
-        *(index.project_id, index.source, index.folder_node_id, index.settings),
+def estimate_reindex(resources: Resources, tool_id: UUID, asked: Reindex) -> Estimate:
+    """Estimate what `reindex` would cost. Raises `NotFound`, `EstimateBusy`, `ProjectBusy` or `SourceError`."""
+    index = tools.index_of_tool(resources.pool, tool_id)
+    if index is None:
+        raise NotFound(GONE)
+    found = estimate_of(_rewritten(resources, index, asked), resources, renewed=index)
+    if not asked.renew_text:
+        return found
+    note = NOTHING_TO_RENEW if index.settings.file_stems else CODE_RENEWED
+    return found.model_copy(update={"notes": [note, *found.notes]})
+
+
+def _rewritten(resources: Resources, index: Index, asked: Reindex) -> NewIndex:
+    """The index with the form of text that a full run gives it."""
+    settings = index.settings.model_copy(update={"file_stems": True}) if asked.renew_text else index.settings
+    return NewIndex(
+        *(index.project_id, index.source, index.folder_node_id, settings),
         *(index.vector_store, index.keyword_index),
         namespace_prefix=resources.settings.namespace_prefix,
-        text_key=text_key,
+        text_key=resources.text_key_for(index.vector_store) if asked.full else index.text_key,
     )
-    task_id = tool_actions.rebuild(resources.pool, tool_id, new_index)
-    if task_id is not None:
-        queue.post_plan(task_id, tool_id)
 
 
 def status(resources: Resources, subject: Subject) -> Status:
     """The progress of the newest task. Raises `NotFound`."""
     task = statuses.newest_of_tool(resources.pool, subject.tool_id)
     if task is None:
-        raise NotFound("The tool was deleted in the meantime; create a new one.")
+        raise NotFound(GONE)
     return shown_status(task)
 
 
@@ -142,6 +163,7 @@ def index_for(
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,
+        file_stems=_file_stems(resources, project_id, source, profile),
         model_reason=choice.reason,
     )
     new_index = NewIndex(
@@ -175,6 +197,15 @@ def _with_first_precision(
         return profile
     first = tools.first_precision(resources.pool, project_id, source, profile.model)
     return profile.model_copy(update={"precision": FLOAT32}) if first == FLOAT32 else profile
+
+
+def _file_stems(resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile) -> bool:
+    """Whether a new index embeds code with the names of files.
+
+    It does as the source's newest index by the model does, so that a changed config and a further tool cost nothing.
+    """
+    newest = tools.newest_file_stems(resources.pool, project_id, source, profile.model)
+    return FILE_STEMS if newest is None else newest
 
 
 def _keyword_index(resources: Resources, project_id: str, source: AnySource, store: str) -> str:

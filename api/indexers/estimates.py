@@ -10,24 +10,31 @@ from schemas.content.document import SourceEntry
 from schemas.estimate import Estimate
 from worker.embed.known_models import lookup_model
 from worker.embed.models import is_local, limits
+from worker.formats import by_name
 from worker.resources import Resources
 from worker.state.index import listings, tools
-from worker.state.index.tools import NewIndex
+from worker.state.index.tools import Index, NewIndex
 from worker.stores import too_large
 
 #: Digits of a number of chunks that an estimate leaves open where the number matters.
 ROUNDED_DIGITS = 4
 
 
-def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
+def estimate_of(new_index: NewIndex, resources: Resources, *, renewed: Index | None = None) -> Estimate:
     """Estimate the first run over an index, or the next one if it exists.
 
-    Raises `EstimateBusy`, `ProjectBusy` or `SourceError`.
+    The texts of a `renewed` index, which it replaces, cost nothing if they stay the same. Raises `EstimateBusy`,
+    `ProjectBusy` or `SourceError`.
     """
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
     def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
-        return set() if index_id is None else listings.find_unchanged(resources.pool, index_id, listed)
+        found = set() if index_id is None else listings.find_unchanged(resources.pool, index_id, listed)
+        if renewed is None or renewed.id == index_id:
+            return found
+        stems_differ = renewed.settings.file_stems != settings.file_stems
+        same = [entry for entry in listed if not (stems_differ and _is_code(entry))]
+        return found | listings.find_unchanged(resources.pool, renewed.id, same)
 
     name = settings.embedder.model
     model_limits = limits(name)
@@ -51,3 +58,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     chunks = round(int(expected), -ROUNDED_DIGITS)
     size = too_large(new_index.vector_store, chunks, settings.embedder.dimensions)
     return found.model_copy(update={"notes": [*filter(None, [size]), *found.notes]})
+
+
+def _is_code(entry: SourceEntry) -> bool:
+    return by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type == "code"

@@ -16,9 +16,10 @@ from api.http.described_errors import raises
 from api.indexers import chunks, subject_of
 from api.indexers.as_seen import as_seen
 from api.routes.paging import Cursor, Limit, from_cursor, to_cursor
-from schemas.errors import NotFound
+from schemas.errors import Conflict, NotFound
+from schemas.reindex import Reindex
 from schemas.status import Status
-from schemas.tool import Listing, ProjectDeleted, Reindex, Tool
+from schemas.tool import Listing, ProjectDeleted, Tool
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
@@ -54,7 +55,8 @@ def reindex_project(
     for number, tool in enumerate(rows[:limit], 1):
         with suppress(NotFound):  # it was deleted meanwhile
             if tool.index.index_id not in started:
-                chunks.reindex(resources, tool.tool_id, body or Reindex())
+                with suppress(Conflict):  # it changes to another index first
+                    chunks.reindex(resources, tool.tool_id, body or Reindex())
                 started.add(tool.index.index_id)
             status = chunks.status(resources, subject_of(tool))
             statuses.append(as_seen(status, caller, may_hide=tool.may_hide))

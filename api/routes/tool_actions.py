@@ -8,9 +8,9 @@ from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from psycopg import OperationalError
 
 from api.http.bodies import JsonRoute
@@ -20,10 +20,21 @@ from api.http.shares import READS, one_call
 from api.indexers import chunks, subject_of
 from api.indexers.as_seen import as_seen, tool_as_seen
 from api.indexers.registry import DERIVED, check_derived, follow_config
-from api.routes.tools import CONFIG_ERRORS, existing, status_as_seen, wanted_index
-from schemas.errors import ProjectBusy, ServerBusy
+from api.routes.tools import CONFIG_ERRORS, check_counted, existing, status_as_seen, wanted_index
+from schemas.errors import (
+    Conflict,
+    EstimateBusy,
+    FolderGone,
+    ProjectBusy,
+    ServerBusy,
+    SourceBusy,
+    SourceRefused,
+    SourceUnavailable,
+)
+from schemas.estimate import Estimate
+from schemas.reindex import Reindex, ToolReindex
 from schemas.status import Status
-from schemas.tool import Reindex, Tool, ToolConfig, ToolPatch
+from schemas.tool import Tool, ToolConfig, ToolPatch
 from schemas.wording import amount
 from worker import app as queue
 from worker.resources import Resources
@@ -103,14 +114,30 @@ def changed_config(present: ToolConfig, changes: ToolConfig) -> ToolConfig:
     return ToolConfig.model_validate({**before, **sent})
 
 
-@router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
-def reindex_tool(tool: ToolDep, caller: CallerDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
+@router.post(
+    "/{tool_id}/reindex",
+    status_code=202,
+    response_model=Status,
+    responses={200: {"model": Estimate, "description": "The estimate of a dry run."}},
+    dependencies=[needs_space],
+    openapi_extra=raises(Conflict, FolderGone, EstimateBusy, SourceBusy, SourceRefused, SourceUnavailable),
+)
+def reindex_tool(
+    tool: ToolDep, caller: CallerDep, resources: ResourcesDep, body: ToolReindex | None = None
+) -> Status | Response:
     """Index what changed in the folder.
 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
     A full run also gives a store that others operate the form of text that VECTOR_STORE_TEXT names: another index is
     built beside the present one, without a call of the model; see `updating` of the tool.
+
+    With `renew_text`, code gets the form of text that new indexes embed, likewise in another index, whose texts of code
+    are paid for; `dry_run` tells how much that is. The present index answers until the other one is ready. An index
+    that has the form already is read again, and nothing is paid for twice.
     """
+    if body is not None and body.dry_run:
+        check_counted(resources, caller, tool.project_id, tool.source)
+        return JSONResponse(chunks.estimate_reindex(resources, tool.tool_id, body).model_dump(mode="json"))
     chunks.reindex(resources, tool.tool_id, body or Reindex())
     return _status(tool, caller, resources)
 

@@ -119,7 +119,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
     if body.dry_run:
-        _check_counted(resources, caller, body.project_id, source)
+        check_counted(resources, caller, body.project_id, source)
         check_derived(resources, body.config)
         expected = chunks.estimate(resources, Subject(body.project_id, source, body.config))
         return JSONResponse(expected.model_dump(mode="json"))
@@ -137,7 +137,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     return tool_as_seen(existing(tools.get(resources.pool, tool_id)), caller)
 
 
-def _check_counted(resources: Resources, caller: Caller, project_id: str, source: AnySource) -> None:
+def check_counted(resources: Resources, caller: Caller, project_id: str, source: AnySource) -> None:
     """Raise `ScopeMissing` if an estimate would count files that lists may hide from the caller.
 
     It does not matter whether they do. Rules hide nothing here: whoever may make tools can make one without.

@@ -178,12 +178,24 @@ class Tools(CodeCalls[Way]):
         tool: AnyTool,
         *,
         full: bool | None = None,
+        renew_text: bool | None = None,
         allow_removals: bool | None = None,
         paths: Sequence[str] | None = None,
     ) -> Request[Status]:
-        """Index what changed in the folder, or only at `paths`; with `full`, read every file again."""
-        body = given(full=full, allow_removals=allow_removals, paths=paths)
+        """Index what changed in the folder, or only at `paths`; with `full`, read every file again.
+
+        With `renew_text` too, code is embedded in the form of new indexes; `estimate_reindex` tells what that costs.
+        """
+        body = given(full=full, renew_text=renew_text, allow_removals=allow_removals, paths=paths)
         return Request("POST", tool_path(tool, "reindex"), Status, body=body, repeatable=False)
+
+    @call
+    def estimate_reindex(
+        self, tool: AnyTool, *, full: bool | None = None, renew_text: bool | None = None
+    ) -> Request[Estimate]:
+        """Files that `reindex` would read or skip, and its cost. Nothing is started."""
+        body = given(full=full, renew_text=renew_text, dry_run=True)
+        return Request("POST", tool_path(tool, "reindex"), Estimate, body=body)
 
     @call
     def cancel(self, tool: AnyTool, *, task_id: str | None = None) -> Request[Status]:

@@ -116,6 +116,7 @@ class Projects(Calls[Way]):
         project_id: str,
         *,
         full: bool | None = None,
+        renew_text: bool | None = None,
         allow_removals: bool | None = None,
         paths: Sequence[str] | None = None,
         cursor: str | None = None,
@@ -125,7 +126,8 @@ class Projects(Calls[Way]):
 
         If there is a `next_cursor`, call again with it for the tools that follow.
         """
-        body, query = given(full=full, allow_removals=allow_removals, paths=paths), given(cursor=cursor, limit=limit)
+        body = given(full=full, renew_text=renew_text, allow_removals=allow_removals, paths=paths)
+        query = given(cursor=cursor, limit=limit)
         path = _project(project_id, "reindex")
         return Request("POST", path, Page[Status], query, body, repeatable=False)
 

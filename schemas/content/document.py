@@ -188,8 +188,9 @@ class Document:
 class Chunk(NamedTuple):
     """A piece of a document: `document.text[start_char:end_char] == text`. Lines count from 1, inclusive.
 
-    `context` (headings, JSON keys) is embedded in front of the text but never shown; `tokens` counts both. `read` is
-    the text as it is read, without escapes and bytes; None if it is read as it is written.
+    `stem`, the name of a file of code, and `context` (headings, JSON keys) are embedded in front of the text but never
+    shown; `tokens` counts all three. `read` is the text as it is read, without escapes and bytes; None if it is read as
+    it is written.
     """
 
     text: str
@@ -207,9 +208,10 @@ class Chunk(NamedTuple):
     level: int = 0
     page: int | None = None
     read: str | None = None
+    stem: str = ""
 
     @property
     def embedded_text(self) -> str:
         """The text sent to the model; its hash is the chunk's content hash."""
         text = self.text if self.read is None else self.read
-        return f"{self.context}\n\n{text}" if self.context else text
+        return "\n\n".join((*filter(None, (self.stem, self.context)), text))

@@ -117,9 +117,9 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
     tokens = np.maximum(1, counted) + context_tokens
     newlines = _line_breaks(text)
     first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
-    levels, pages = repeat(0), _pages(document, start_array)
+    levels, pages, stems = repeat(0), _pages(document, start_array), repeat("")
     positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
-    columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads)
+    columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads, stems)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import sub
 
+from schemas.content.document import Chunk
 from worker.chunk.measure import SEPARATOR_TOKENS, Measure
+from worker.tokens.tokenizers import Tokenizer
 
 Parts = tuple[str, ...]
 
@@ -28,6 +30,20 @@ def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, in
         context = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
         by_path[path] = (context, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if context else ("", 0)
     return map(by_path.__getitem__, paths)
+
+
+def with_stem(chunks: Sequence[Chunk], stem: str, tokenizer: Tokenizer, max_tokens: int) -> Sequence[Chunk]:
+    """Put a file's stem in front of the embedded text of its chunks, except those that it would make too long.
+
+    No cut depends on the stem, so a file has the same chunks under any name.
+    """
+    if not stem:
+        return chunks
+    tokens = len(tokenizer.starts(stem)) + SEPARATOR_TOKENS
+    return [
+        chunk._replace(stem=stem, tokens=chunk.tokens + tokens) if chunk.tokens + tokens <= max_tokens else chunk
+        for chunk in chunks
+    ]
 
 
 def _counts(measure: Measure, texts: list[str]) -> list[int]:

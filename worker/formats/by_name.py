@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from pathlib import PurePosixPath
 
 from worker.formats.registry import BY_EXTENSION, BY_TYPE, FORMATS, Format
 
@@ -51,6 +52,11 @@ LANGUAGES = {
     "typescript": "ts mts cts",
     "zig": "zig",
 }
+
+#: Stems of files that stand for their folder.
+_FOLDER_STEMS = frozenset({"index", "mod", "__init__", "lib"})
+#: Maximum characters of a name that is embedded with code.
+MAX_EMBEDDED_STEM = 100
 
 #: Names without an extension. Any other such name is text.
 NAMES = {
@@ -111,6 +117,18 @@ def split(name: str) -> tuple[str, str]:
     """Return the parts of the file's name before and after the last dot, in lower case."""
     stem, _, extension = name.rsplit("/", 1)[-1].lower().rpartition(".")
     return (stem, extension) if stem else (extension, "")
+
+
+def embedded_stem(path: str) -> str:
+    """Return the name that is embedded with the code of a file: its stem, or the folder's if the stem tells nothing.
+
+    It is empty if the file is in no folder that could lend its name.
+    """
+    *folders, name = PurePosixPath(path).parts or ("",)
+    stem = PurePosixPath(name).stem
+    if stem.lower() in _FOLDER_STEMS:
+        stem = folders[-1] if folders else ""
+    return " ".join(stem.split())[:MAX_EMBEDDED_STEM]
 
 
 _LANGUAGE_OF = {extension: language for language, extensions in LANGUAGES.items() for extension in extensions.split()}

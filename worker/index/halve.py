@@ -54,10 +54,10 @@ def _named(run: IndexRun, file: PreparedFile, part: PlacedChunk) -> PlacedChunk:
 
 
 def _parts(run: IndexRun, placed: PlacedChunk) -> list[PlacedChunk]:
-    """Return the halves of a chunk, or the chunk without its context if the context is longer than its text."""
+    """Return the halves of a chunk, or the chunk alone if what is embedded in front of it is longer than its text."""
     chunk = placed.chunk
-    if len(chunk.context) >= len(chunk.text):
-        return [_placed(run, placed, chunk._replace(context=""), placed.lead, placed.trail)]
+    if len(chunk.stem) + len(chunk.context) >= len(chunk.text):
+        return [_placed(run, placed, chunk._replace(stem="", context=""), placed.lead, placed.trail)]
     text = chunk.text
     middle = _middle(text)
     # as in all chunks, the halves begin and end with a word; a chunk is never white space alone

@@ -21,6 +21,7 @@ from schemas.ids import ordered_id
 from schemas.reason import Reason
 from worker import parse
 from worker.chunk import chunk
+from worker.chunk.context import with_stem
 from worker.formats import by_name
 from worker.formats.detect import Detected, detect
 from worker.index import processor_limit
@@ -49,6 +50,8 @@ from worker.tokens.tokenizers import cl100k, counted
 PREPARE_SECONDS = 20.0
 #: Chunks after which a claim starts no further file: small files may hold much text, all of it in memory.
 PREPARE_CHUNKS = 20_000
+#: The type of files that are embedded with their stems.
+_CODE = "code"
 #: Bytes of an id.
 _ID_BYTES = 16
 #: Maximum characters of an unexpected exception that a file's message quotes.
@@ -105,7 +108,7 @@ def read_file(run: IndexRun, claim: FileClaim) -> File:
     try:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
-        if claim.work == "path" and not _changes_format(run, claim):
+        if claim.work == "path" and not _changes_chunks(run, claim):
             return UnchangedFile(claim, _live_facts(claim))
         return reading.read()
     except FileError as error:
@@ -147,13 +150,21 @@ def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
     )
 
 
-def _changes_format(run: IndexRun, claim: FileClaim) -> bool:
-    """Return whether the file's new name implies a different format or language from its indexed name."""
+def _changes_chunks(run: IndexRun, claim: FileClaim) -> bool:
+    """Return whether the file's new name implies other chunks than its indexed name.
+
+    It does if it implies another format or language, or another text in front of embedded code.
+    """
     if claim.live_path is None:
         return False
     if _is_sidecar(run, claim.path) != _is_sidecar(run, claim.live_path):
         return True
-    return by_name.of(claim.live_path) != by_name.of(claim.path)
+    before, now = by_name.of(claim.live_path), by_name.of(claim.path)
+    return before != now or (
+        run.index.settings.file_stems
+        and now[0].type == _CODE
+        and by_name.embedded_stem(claim.live_path) != by_name.embedded_stem(claim.path)
+    )
 
 
 def _is_sidecar(run: IndexRun, path: str) -> bool:
@@ -197,7 +208,7 @@ class _Reading:
         self._facts = FileFacts(
             claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary, stated=stated
         )
-        if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(self._run, claim):
+        if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_chunks(self._run, claim):
             return UnchangedFile(claim, _with_live(claim, self._facts), self._timings)
         with self._timed("parse"):
             document, read = self._parse(detected, content.data)
@@ -249,8 +260,10 @@ class _Reading:
             has_vectors = settings.embeds(tokens)
         guarded = GuardedTokenizer(tokenizer, *bounds)
         pointer = run.index.source.narrowed_to or ""
-        chunks = chunk(document, settings.chunks, guarded, max_tokens, pointer, read=read)
+        chunks: Sequence[Chunk] = chunk(document, settings.chunks, guarded, max_tokens, pointer, read=read)
         guarded.check_chunks(len(chunks), settings.embedder.dimensions)
+        if settings.file_stems and document.type == _CODE:
+            chunks = with_stem(chunks, by_name.embedded_stem(self._claim.path), tokenizer, max_tokens)
         return chunks, has_vectors
 
     @contextmanager

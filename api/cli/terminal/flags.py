@@ -15,6 +15,7 @@ FLAGS = {
     "head_limit": "--limit",
     "max_per_file": "--max-count",
     "allow_removals": "--allow-removals",
+    "renew_text": "--renew-text",
 }
 
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 #: What a list of tools that is empty means.
 NO_TOOL = "There is no tool yet; `foldex index FOLDER` makes one."
 
-#: The statuses of files.
-
 tool_argument = click.argument("tool", shell_complete=complete_places)
 wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it has ended.")
+
+
+class _Options(TypedDict):
+    """Options of a run and of its estimate."""
+
+    full: bool | None
+    renew_text: bool | None
 
 
 @verb("foldex tools", "foldex tools --json")
@@ -133,11 +138,18 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
             return _show(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
-@verb("foldex reindex . --wait", "foldex reindex handbook guides/start.md", "foldex reindex --all --full")
+@verb(
+    "foldex reindex . --wait",
+    "foldex reindex handbook guides/start.md",
+    "foldex reindex --all --full",
+    "foldex reindex . --full --renew-text --dry-run",
+)
 @click.argument("tool", required=False, metavar="[TOOL]", shell_complete=complete_places)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--all", "is_all", is_flag=True, help="Every tool, or every one of --project.")
 @click.option("--full", is_flag=True, help="Read every file again; only new text is embedded.")
+@click.option("--renew-text", is_flag=True, help="With --full: embed code in the form of new indexes.")
+@click.option("--dry-run", is_flag=True, help="Start nothing, and tell what it would cost.")
 @click.option("--allow-removals", is_flag=True, help="Remove vanished files even if they are most of the folder.")
 @wait_option
 def reindex(
@@ -146,6 +158,8 @@ def reindex(
     paths: tuple[str, ...],
     is_all: bool,
     full: bool,
+    renew_text: bool,
+    dry_run: bool,
     allow_removals: bool,
     is_waiting: bool,
 ) -> int:
@@ -155,21 +169,30 @@ def reindex(
     """
     if is_all == (tool is not None):
         raise VerbFailed("Name one tool, or give --all.")
+    if renew_text and not full:
+        raise VerbFailed("--renew-text reads every file again: give --full too.")
+    if dry_run and (is_all or paths):
+        raise VerbFailed("A dry run estimates one whole tool: name it, without paths.")
+    options: _Options = {"full": full or None, "renew_text": renew_text or None}
     with connect(invocation) as service:
         if tool is None:
-            return _reindex_all(service, full or None, allow_removals or None, is_waiting=is_waiting)
+            return _reindex_all(service, options, allow_removals or None, is_waiting=is_waiting)
         found = find_tool(service, tool)
+        if dry_run:
+            cost = service.foldex.tools.estimate_reindex(found.tool_id, **options)
+            output.print_json(cost) if invocation.as_json else output.estimate(cost)
+            return FOUND
         with going_on(tool):
             now = service.foldex.tools.reindex(
-                found.tool_id, full=full or None, allow_removals=allow_removals or None, paths=paths or None
+                found.tool_id, **options, allow_removals=allow_removals or None, paths=paths or None
             )
             return _show(service, found, now, is_waiting=is_waiting)
 
 
-def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | None, *, is_waiting: bool) -> int:
+def _reindex_all(service: Connection, options: _Options, allow_removals: bool | None, *, is_waiting: bool) -> int:
     by_id = {tool.tool_id: tool for tool in tools_of(service)}
     projects = dict.fromkeys(tool.project_id for tool in by_id.values())
-    started = [state for it in projects for state in _reindex(service, it, full, allow_removals)]
+    started = [state for it in projects for state in _reindex(service, it, options, allow_removals)]
     found = [(by_id[state.tool_id], state) for state in started if state.tool_id in by_id]
     if is_waiting:
         found = [(tool, wait(service, tool)) for tool, _ in found]
@@ -182,11 +205,11 @@ def _reindex_all(service: Connection, full: bool | None, allow_removals: bool | 
     return FOUND if found else NOTHING
 
 
-def _reindex(service: Connection, project: str, full: bool | None, allow_removals: bool | None) -> Iterator[Status]:
+def _reindex(service: Connection, project: str, options: _Options, allow_removals: bool | None) -> Iterator[Status]:
     """Start runs for all tools of a project, some with each call."""
     cursor = None
     while True:
-        answer = service.foldex.projects.reindex(project, full=full, allow_removals=allow_removals, cursor=cursor)
+        answer = service.foldex.projects.reindex(project, **options, allow_removals=allow_removals, cursor=cursor)
         yield from answer.items
         cursor = answer.next_cursor
         if cursor is None:

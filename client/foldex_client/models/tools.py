@@ -69,6 +69,7 @@ class IndexInfo(Model):
     dimensions: int
     precision: str = "float32"
     model_reason: str | None = None
+    file_stems: bool = False
 
 
 class Updating(Model):

@@ -12,8 +12,9 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from schemas.content.document import Chunk
+from schemas.content.document import Chunk, text_hash
 from schemas.errors import LeaseLost
+from worker.formats.by_name import embedded_stem
 from worker.reading import as_read
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.index.files import FileClaim
@@ -93,11 +94,24 @@ def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]
     """Return the live chunks of files whose vectors the store lacks, in order."""
     by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:
-        for file_id, id_, index, content_hash, language, lead, trail, embedded, *columns, type_ in connection.execute(
-            _SQL["lost"], {"files": list(files)}
-        ):
+        for (
+            file_id,
+            id_,
+            index,
+            content_hash,
+            language,
+            lead,
+            trail,
+            embedded,
+            *columns,
+            type_,
+            path,
+        ) in connection.execute(_SQL["lost"], {"files": list(files)}):
             chunk = Chunk(*columns)
-            chunk = chunk._replace(read=as_read(type_, chunk.text))
+            chunk = chunk._replace(read=as_read(type_, chunk.text), stem=embedded_stem(path))
+            if text_hash(chunk.embedded_text) != content_hash:
+                # its index embeds no stems, or this one would have made the chunk too long
+                chunk = chunk._replace(stem="")
             by_file[file_id].append(
                 PlacedChunk(id_, file_id, index, chunk, content_hash, language, lead, trail, embedded)
             )

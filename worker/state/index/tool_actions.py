@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 from psycopg.types.json import Jsonb
 
-from schemas.errors import NotFound
+from schemas.errors import Conflict, NotFound
 from schemas.status import TaskKind
 from schemas.tool import ToolConfig
 from worker.state.access import acl
@@ -26,6 +26,9 @@ from worker.state.queries import load
 AT_ONCE = ["metadata", "metadata_from", "rules"]
 
 CANCELLED = "The change was cancelled."
+CHANGES_INDEX = (
+    "The tool is changing to another index, for a changed config; renew the text once that has ended, or cancel it."
+)
 GONE = "The tool was deleted in the meantime; create a new one."
 
 
@@ -68,15 +71,17 @@ def reindex(
 
 
 @again_if_locked
-def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex) -> UUID | None:
+def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex, *, renews_text: bool = False) -> UUID | None:
     """Build another index in place of a tool's, and let all tools of that index switch to it once it is ready.
 
     Returns the task to send, if one was started. An index that is being built for the tool is brought up to date
-    instead. Raises `NotFound`.
+    instead. Raises `NotFound`, and `Conflict` if that one does not have the form of text that is asked for.
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         if tool.next_index_id is not None:
+            if renews_text and tool.next_identity != new_index.identity:
+                raise Conflict(CHANGES_INDEX)
             tasks.request_rerun(connection, tool.next_index_id, tool_id)
             return None
         index_id, _ = tools.find_or_make(connection, new_index)

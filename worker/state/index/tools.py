@@ -222,6 +222,12 @@ def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_s
     return None if row is None else str(row[0])
 
 
+def newest_file_stems(pool: Pool, project_id: str, source: AnySource, model: str) -> bool | None:
+    """Return whether a source's newest index by a model embeds code with stems of files; None if there is no index."""
+    row = _of_source(pool, "newest_file_stems", source, project_id=project_id, model=model)
+    return None if row is None else bool(row[0])
+
+
 def newest_text_key(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> tuple[str | None] | None:
     """Return the `text_key` of the newest index of a source in a store as a 1-tuple; None if there is no index."""
     return _of_source(pool, "newest_text_key", source, project_id=project_id, vector_store=vector_store)

@@ -37,6 +37,12 @@ SELECT keyword_index FROM search_index
 WHERE project_id = %(project_id)s AND source = %(source)s AND vector_store = %(vector_store)s AND deleted_at IS NULL
 ORDER BY created_at LIMIT 1
 
+-- name: newest_file_stems
+SELECT coalesce((settings ->> 'file_stems')::boolean, false) FROM search_index
+WHERE project_id = %(project_id)s AND source = %(source)s AND settings #>> '{embedder,model}' = %(model)s
+  AND deleted_at IS NULL
+ORDER BY created_at DESC LIMIT 1
+
 -- name: is_full
 SELECT count(*) >= %(most)s FROM search_tool WHERE project_id = %(project_id)s
 
@@ -52,10 +58,14 @@ VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s,
 
 -- name: tools
 SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.update_error,
-       i.namespace, (i.settings -> 'embedder') || jsonb_build_object('index_id', i.id, 'model_reason', i.settings -> 'model_reason') AS index, :shown_status AS task, :may_hide AS may_hide,
+       i.namespace, (i.settings -> 'embedder') || jsonb_build_object(
+           'index_id', i.id, 'model_reason', i.settings -> 'model_reason',
+           'file_stems', coalesce(i.settings -> 'file_stems', 'false')) AS index, :shown_status AS task, :may_hide AS may_hide,
        CASE WHEN n.id IS NOT NULL THEN jsonb_build_object(
            'config', s.next_config, 'namespace', n.namespace,
-           'index', (n.settings -> 'embedder') || jsonb_build_object('index_id', n.id, 'model_reason', n.settings -> 'model_reason'),
+           'index', (n.settings -> 'embedder') || jsonb_build_object(
+           'index_id', n.id, 'model_reason', n.settings -> 'model_reason',
+           'file_stems', coalesce(n.settings -> 'file_stems', 'false')),
            'task_id', u.id, 'status', u.status, 'progress', u.progress) END AS updating
 FROM search_tool s
 JOIN search_index i ON i.id = s.index_id :newest_task_of_tool

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from schemas.content.document import Chunk
 from schemas.content.source import ChunkSettings
 from tests.unit.worker.chunk.chunking import LONG, Characters, cut, is_linear, new, uncovered
+from worker.chunk.context import with_stem
+from worker.tokens.tokenizers import cl100k
 
 SAMPLES = Path(__file__).resolve().parents[3] / "data" / "code"
 ROOT = SAMPLES.parents[2]
@@ -259,3 +261,18 @@ def test_parts_are_named_after_the_function_that_they_lie_in() -> None:
     starts = {name: text.index(f"def {name}") for name in ("first", "second", "third")}
     for c in found:
         assert c.symbol == max((start, name) for name, start in starts.items() if start <= c.start_char)[1]
+
+
+def test_a_stem_stands_in_front_unless_the_model_would_not_take_both() -> None:
+    chunks = code(function("short", 1) + "\n\n" + function("long_one", 30), size=400)
+    most = max(chunk.tokens for chunk in chunks)
+    tokenizer = cl100k()
+    assert with_stem(chunks, "", tokenizer, most) is chunks
+    named_chunks = with_stem(chunks, "reader", tokenizer, most)
+    assert [chunk.stem for chunk in named_chunks] == ["" if chunk.tokens == most else "reader" for chunk in chunks]
+    assert {chunk.stem for chunk in named_chunks} == {"", "reader"}
+    for before, after in zip(chunks, with_stem(chunks, "reader", tokenizer, most + 100), strict=True):
+        assert after._replace(stem="", tokens=before.tokens) == before
+        assert after.embedded_text == f"reader\n\n{before.embedded_text}"
+        # what is sent is never longer than what is counted
+        assert len(tokenizer.starts(after.embedded_text)) <= after.tokens

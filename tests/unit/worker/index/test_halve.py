@@ -18,10 +18,10 @@ from worker.tokens.tokenizers import cl100k
 RUN: Any = Mock(tokenizer=cl100k(), epoch=1)
 
 
-def file_of(text: str, context: str = "") -> PreparedFile:
+def file_of(text: str, context: str = "", stem: str = "") -> PreparedFile:
     claim = Mock(id=uuid4(), path="a.md", id_path="a", live_chunks=0)
     lines = text.count("\n")
-    chunk = Chunk(text, 5, 5 + len(text), 3, 3 + lines, 900, context)
+    chunk = Chunk(text, 5, 5 + len(text), 3, 3 + lines, 900, context, stem=stem)
     rest = Chunk("rest", 7 + len(text), 11 + len(text), 3 + lines, 3 + lines, 1)
     chunks = [
         PlacedChunk(uuid4(), claim.id, number, each, text_hash(each.embedded_text), None, "  " * number, "\n" * number)
@@ -53,6 +53,15 @@ def test_a_context_longer_than_the_text_goes_first() -> None:
     file, _ = halve_chunks(RUN, made := file_of("short text", "a long heading " * 9), {made.chunks[0].id})
     assert [(placed.chunk.text, placed.chunk.context) for placed in file.chunks] == [("short text", ""), ("rest", "")]
     assert file.chunks[0].id != made.chunks[0].id
+
+
+def test_a_stem_longer_than_the_text_goes_first_and_a_shorter_one_stays_with_both_halves() -> None:
+    file, _ = halve_chunks(RUN, made := file_of("short text", stem="a_long_name" * 3), {made.chunks[0].id})
+    assert [(placed.chunk.text, placed.chunk.stem) for placed in file.chunks] == [("short text", ""), ("rest", "")]
+    file, new = halve_chunks(RUN, made := file_of("some words of a text", stem="parser"), {made.chunks[0].id})
+    halves = [placed.chunk for placed in file.chunks[:2]]
+    assert [(each.text, each.stem) for each in halves] == [("some words", "parser"), ("of a text", "parser")]
+    assert new == {text_hash(f"parser\n\n{each.text}") for each in halves}
 
 
 def test_a_short_chunk_is_not_cut() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.content.document import FileContent
+from schemas.content.document import FileContent, text_hash
 from schemas.errors import StoreError
 from schemas.reason import Reason
 from tests.unit.worker.index.test_prepare import claim, failure_of, run_over
@@ -123,6 +123,51 @@ def test_content_that_is_live_is_not_cut_again_unless_all_is_or_its_format_is_an
         prepared(read_file(run, replace(again, **changed)))
     written(tmp_path, "a.md", TEXT + "More.\n")
     prepared(read_file(run, again))
+
+
+def with_stems(run: IndexRun) -> IndexRun:
+    return replace(run, index=replace(run.index, settings=run.index.settings.model_copy(update={"file_stems": True})))
+
+
+CODE = "def tide():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_read"),
+    [
+        ("tide.py", "moon.py", True),
+        ("tide.py", "far/away/tide.py", False),
+        ("sea/__init__.py", "moon/__init__.py", True),
+        ("sea/__init__.py", "far/sea/__init__.py", False),
+        ("sea/tide.py", "moon/tide.py", False),
+        ("tide", "moon", False),
+        ("tide.md", "moon.md", False),
+    ],
+)
+@pytest.mark.parametrize("work", ["path", "read"])
+def test_a_file_is_cut_again_if_a_new_name_is_embedded_with_it(
+    tmp_path: Path, before: str, after: str, *, is_read: bool, work: str
+) -> None:
+    for path in (before, after):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        written(tmp_path, path, CODE if path.endswith(".py") else TEXT)
+    older = run_over(tmp_path)
+    for run, is_cut in ((with_stems(older), is_read), (older, False)):
+        live = indexed(run, replace(claim(before), stamp="listed"))
+        moved = replace(live, path=after, key=after.encode(), work=work)
+        assert isinstance(read_file(run, moved), PreparedFile if is_cut else UnchangedFile)
+
+
+def test_only_code_and_only_of_an_index_that_does_so_is_embedded_with_its_stem(tmp_path: Path) -> None:
+    run = run_over(tmp_path)
+    code, prose = written(tmp_path, "tide.py", CODE), written(tmp_path, "moon.md")
+    for each, stem in ((run, ""), (with_stems(run), "tide")):
+        assert [chunk.chunk.stem for chunk in prepared(read_file(each, code)).chunks] == [stem]
+        assert [chunk.chunk.stem for chunk in prepared(read_file(each, prose)).chunks] == [""]
+    (old,), (new,) = (prepared(read_file(each, code)).chunks for each in (run, with_stems(run)))
+    assert (new.chunk.text, new.chunk.context) == (old.chunk.text, old.chunk.context)
+    assert new.content_hash == text_hash(f"tide\n\n{CODE.strip()}") != old.content_hash
+    assert new.chunk.tokens > old.chunk.tokens
 
 
 def test_a_file_that_was_just_changed_has_no_stamp_to_trust(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, post, toolAt } from "../api.js";
 import { duration, number, plural, time, words } from "../format.js";
+import { EstimateFacts } from "../estimate.js";
 import { useAction, useData, useEvery } from "../hooks.js";
 import { Actions, Alert, Button, Facts, Loading, State } from "../parts.js";
 import { sentenceOf, warningOf } from "../messages.js";
@@ -12,6 +13,7 @@ import { DeleteTool } from "./delete-tool.js";
 import { RunsOverTime } from "./run-pictures.js";
 
 const NOW_MS = 2_000;
+const RENEWAL = { full: true, renew_text: true };
 
 export function Overview({ tool, toolId, mayWrite, status, reload, again }) {
   const prices = usePrices();
@@ -73,7 +75,21 @@ function Verbs({ tool, toolId, mayWrite, status, reload, again }) {
       ${!isOpen(status.status) && status.failed_files > 0 && button("Retry", "retry")}
       ${mayWrite && html`<${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>`}
     <//>
+    ${mayWrite && !isOpen(status.status) && !tool.index.file_stems && !tool.updating &&
+    html`<${Renewal} toolId=${toolId} button=${button("Embed it so now", "reindex", RENEWAL)} />`}
     ${isDeleting && html`<${DeleteTool} tool=${tool} onDone=${() => go("#/")} onClose=${() => setIsDeleting(false)} />`}`;
+}
+
+// For an index that was made before code was embedded with the names of files: what it costs to change that.
+function Renewal({ toolId, button }) {
+  const [estimate, setEstimate] = useState(null);
+  const ask = useAction(async () => setEstimate(await post(toolAt(toolId, "reindex"), { ...RENEWAL, dry_run: true })));
+  return html`<details>
+    <summary>Code is embedded without the name of its file</summary>
+    <p class="help">New indexes put the name in front. This one answers until another one, built beside it, is ready.</p>
+    <${Alert} error=${ask.error} />
+    ${estimate ? html`<${EstimateFacts} estimate=${estimate} /><div class="actions">${button}</div>` : html`<${Button} action=${ask} onClick=${() => ask.run()}>See what it costs<//>`}
+  </details>`;
 }
 
 function Updating({ tool }) {

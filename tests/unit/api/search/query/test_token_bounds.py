@@ -54,7 +54,8 @@ def test_both_bounds_are_inclusive(low: int, high: int | None, embedded: list[in
 def test_an_index_without_bounds_is_the_one_it_was_before_there_were_any() -> None:
     assert wanted().identity == IDENTITY
     packed = replace(wanted(), settings=settings().model_copy(update={"chunks": ChunkSettings(granularity="packed")}))
-    assert packed.identity not in {IDENTITY, wanted(1).identity}
+    stems = replace(wanted(), settings=settings().model_copy(update={"file_stems": True}))
+    assert len({IDENTITY, wanted(1).identity, packed.identity, stems.identity}) == 4
     assert len({wanted(low, high).identity for low in (0, 1) for high in (None, 0, 1)}) == 6
 
 

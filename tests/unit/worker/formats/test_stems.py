@@ -1,0 +1,38 @@
+"""The name that is embedded with the code of a file."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.formats.by_name import MAX_EMBEDDED_STEM, embedded_stem
+
+
+@pytest.mark.parametrize(
+    ("path", "stem"),
+    [
+        ("parser.py", "parser"),
+        ("src/deep/parser.py", "parser"),
+        ("src/SqlMapper.Settings.cs", "SqlMapper.Settings"),
+        ("src/types.d.ts", "types.d"),
+        ("src/run", "run"),
+        (".bashrc", ".bashrc"),
+        ("src/Makefile", "Makefile"),
+        ("pack/__init__.py", "pack"),
+        ("web/button/index.tsx", "button"),
+        ("web/button/Index.tsx", "button"),
+        ("src/net/mod.rs", "net"),
+        ("serde/src/lib.rs", "src"),
+        # in no folder
+        ("index.js", ""),
+        ("lib.rs", ""),
+        # names that only begin so
+        ("web/index.test.ts", "index.test"),
+        ("library.py", "library"),
+        ("tools.zip/lib/index.js", "lib"),
+        ("a  b\tc\n.py", "a b c"),
+        ("", ""),
+        ("x" * 300 + ".py", "x" * MAX_EMBEDDED_STEM),
+    ],
+)
+def test_it_is_the_stem_or_the_folder_of_a_file_that_stands_for_it(path: str, stem: str) -> None:
+    assert embedded_stem(path) == stem
