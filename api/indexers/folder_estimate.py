@@ -49,6 +49,8 @@ _USUAL_CHUNK: dict[Granularity, Callable[[float], float]] = {
     "definition": lambda size: min(size, 13 * size**0.38),
     "packed": lambda size: 0.6 * size,
 }
+#: Tokens between a name and the text of a chunk.
+_JOINT = 2
 #: The fewest tokens of a chunk on average, as a share of the usual ones. Measured as before.
 _MIN_CHUNK = 1 / 3
 #: Bytes of a vector's dimension in a store.
@@ -227,7 +229,12 @@ def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
     tokens, chunks = len(sampled.tokenizer.starts(text)) / share, settings.chunks
     in_tokens = 1.0 if chunks.unit == "tokens" else tokens / found.characters
     most = tokens * _MAX_CUT.get(found.type, _MAX_CUT_OTHERWISE)
-    return _TokenCounts(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
+    chunk = min(chunks.size * in_tokens, settings.embedder.max_input_tokens)
+    stem = by_name.embedded_stem(entry.path) if settings.file_stems and found.type == "code" else ""
+    if stem:
+        repeated = (len(sampled.tokenizer.starts(stem)) + _JOINT) * tokens / _USUAL_CHUNK[chunks.granularity](chunk)
+        tokens, most = tokens + repeated, most + repeated / _MIN_CHUNK
+    return _TokenCounts(tokens, most, chunk)
 
 
 def _by_granularity(

@@ -129,3 +129,12 @@ def test_sidecars_are_skipped_if_the_tool_takes_metadata_from_them() -> None:
     assert (plain.skipped, plain.sampled_files) == ({}, 3)
     assert (with_sidecars.skipped, with_sidecars.sampled_files) == ({"sidecar": 1}, 2)
     assert with_sidecars.tokens.expected < plain.tokens.expected
+
+
+def test_names_that_are_embedded_with_code_are_counted() -> None:
+    stems = SETTINGS.model_copy(update={"file_stems": True})
+    text = "def tide():\n    return 1\n" * 200
+    for name, is_counted in (("moon/tidal_forces.py", True), ("moon/tidal_forces.txt", False), ("index.js", False)):
+        before, after = of({name: text}).tokens, of({name: text}, stems).tokens
+        assert (after.expected > before.expected, after.high > before.high) == (is_counted, is_counted), name
+        assert after.expected <= before.expected * 1.1
