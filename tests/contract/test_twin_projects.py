@@ -148,8 +148,9 @@ def test_a_project_shares_its_own_indexes_only(pool: Pool) -> None:
             tools.over_whole(pool, twin.name, source, config),
             tools.first_precision(pool, twin.name, source, PROFILE.model),
             tools.first_keyword_index(pool, twin.name, source, "lancedb"),
+            tools.newest_file_stems(pool, twin.name, source, PROFILE.model),
         )
-        assert [value is not None for value in found] == [is_there] * 4
+        assert [value is not None for value in found] == [is_there] * 5
     tool_id, _ = tools.create(pool, another.wanted(), name="", config=config)
     index = tools.index_of_tool(pool, tool_id)
     assert index is not None

@@ -87,6 +87,8 @@ def test_lists_fetch_their_further_pages(client: Foldex, folder: Path) -> None:
     for _ in range(2):
         client.tools.reindex(tool)
         client.tools.wait(tool)
+    expected = client.tools.estimate_reindex(tool, full=True, renew_text=True)
+    assert (expected.tokens.high, expected.total_files) == (0, len(names))
     assert [task.kind for task in client.tools.tasks(tool, page_size=1)] == ["reindex", "reindex", "create"]
     assert tool.tool_id in {each.tool_id for each in client.tools.list(PROJECT, page_size=1)}
 

@@ -221,6 +221,11 @@ def test_all_tools_are_indexed_again_at_once(running: Service, docs: Path, root:
     )
     assert "Name one tool" in refused(foldex(running, "reindex"))
     assert "Name one tool" in refused(foldex(running, "reindex", "docs", "--all"))
+    assert "give --full too" in refused(foldex(running, "reindex", "docs", "--renew-text"))
+    assert "A dry run" in refused(foldex(running, "reindex", "--all", "--dry-run"))
+    told = foldex(running, "reindex", made[0], "--full", "--renew-text", "--dry-run")
+    assert (told.returncode, told.stdout.splitlines()[-1]) == (0, "Nothing is to be embedded, so it costs nothing.")
+    assert "nothing is renewed" in told.stderr
     assert checked(running.client.post("/api/projects/nobody/reindex"), 404)["code"] == "not_found"
 
 

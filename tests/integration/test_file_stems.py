@@ -224,6 +224,17 @@ def test_an_index_of_the_new_form_is_renewed_for_nothing(place: Place) -> None:
     assert shown(running, tool)["index"]["index_id"] == before
 
 
+def test_all_tools_of_a_project_are_renewed_with_one_call(place: Place) -> None:
+    running, tool = place.running, older(place)
+    place.write("parser.py")
+    reindexed(running, tool)
+    all_tools, body = f"/api/projects/{place.project}/reindex", {"full": True, "renew_text": True}
+    assert running.client.post(all_tools, json={**body, "dry_run": True}).status_code == 422
+    running.post(all_tools, body)
+    eventually(lambda: shown(running, tool)["index"]["file_stems"], 60, running.logs)
+    assert running.wait(tool)["embedded_chunks"] == 1
+
+
 @pytest.mark.parametrize("body", [{}, {"full": False}, {"full": True, "paths": ["parser.py"]}])
 def test_a_renewal_is_of_the_whole_index(place: Place, body: dict[str, Any]) -> None:
     place.write("parser.py")
