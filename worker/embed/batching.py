@@ -59,8 +59,8 @@ class RequestTerms:
     `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
     `only_full` leaves out texts that do not fill a request, for a caller that will add more texts. No further request
     starts once the time is up, or once `gives_way` reports other work with priority. While requests are in flight after
-    that time, or after `PATIENCE_SECONDS`, `meanwhile` does a part of other work. It returns whether there may be more.
-    Threads call `note_answer` at each answer, which the caller may take later.
+    that time, or after `patience` (None: `PATIENCE_SECONDS`), `meanwhile` does a part of other work. It returns whether
+    there may be more. Threads call `note_answer` at each answer, which the caller may take later.
     """
 
     budget: RateBudget | None = None
@@ -71,6 +71,7 @@ class RequestTerms:
     gives_way: Callable[[], bool] = never
     meanwhile: Callable[[], bool] = never
     note_answer: Callable[[], None] = no_check
+    patience: float | None = None
 
 
 FREE = RequestTerms()
@@ -179,7 +180,8 @@ class _EmbeddingRun:
         self._waiting = deque(_Batch(indices, may_grow=terms.budget is not None) for indices in waiting)
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
-        works_in = min(terms.seconds, PATIENCE_SECONDS) if terms.meanwhile is not never else math.inf
+        patience = PATIENCE_SECONDS if terms.patience is None else terms.patience
+        works_in = min(terms.seconds, patience) if terms.meanwhile is not never else math.inf
         self._works_at = time.monotonic() + works_in
         self._in_flight: dict[Future[Vectors], _Batch] = {}
         self._error: BaseException | None = None

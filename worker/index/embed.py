@@ -245,7 +245,7 @@ def _pay(
     only_full = more and run.budget is not None
     given = run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full, run.gives_way
     stopwatch = Stopwatch()
-    terms = RequestTerms(*given, meanwhile, stopwatch.note)
+    terms = RequestTerms(*given, meanwhile, stopwatch.note, run.patience)
     embedder = _make_embedder(run, owner, dict(zip(texts, tokens, strict=True)), fresh)
     stopped: FoldexError | None = None
     paid_tokens = 0

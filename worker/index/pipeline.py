@@ -167,8 +167,10 @@ def _keep_late(run: IndexRun, files: Sequence[EmbeddedFile]) -> Sequence[Embedde
 
 def _hurried(run: IndexRun, files: Sequence[EmbeddedFile]) -> IndexRun:
     """Return the run, with a short time limit for vectors if words wait for them."""
-    words_wait = any(file.has_early_words for file in files)
-    return replace(run, embed_seconds=min(run.embed_seconds, patience_seconds(run.pace))) if words_wait else run
+    if not any(file.has_early_words for file in files):
+        return run
+    patience = patience_seconds(run.pace, files)
+    return replace(run, patience=patience, embed_seconds=min(run.embed_seconds, patience))
 
 
 def _is_progress(file: EmbeddedFile) -> bool:

@@ -44,6 +44,8 @@ class IndexRun:
     #: None if the tool sets no limit.
     spending: Spending | None = None
     embed_seconds: float = math.inf
+    #: Seconds after which words no longer wait for vectors; None if none wait.
+    patience: float | None = None
     #: Whether the provider may be asked in this slice.
     asks: bool = True
     #: Returns whether work with priority over vectors waits.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from schemas.content.document import FileContent
 from schemas.errors import EmbeddingError, EmbeddingUnauthorized, EmbeddingUnavailable, SliceOver
-from tests.integration.steps.lagging import AWAY, Late
+from tests.integration.steps.lagging import AWAY, Late, Provider
 from tests.integration.steps.site import FILES, write
 from tests.integration.steps.test_words_first import Counting
 from tests.unit.worker.embed.rates import UNLIMITED
+from worker.embed import Vectors, batching
 from worker.embed.rate_limit import RateBudget
+from worker.index import late as lateness
 from worker.index.pipeline import MIN_CLAIM_FILES
 from worker.index.run import IndexRun
 
@@ -76,3 +82,36 @@ def test_a_local_model_is_not_asked_before_all_words_are_there(large: Late) -> N
     assert large.by_word("apples") == {path for (path,) in large.columns("path")}
     large.site.expire(run)
     large.end()
+
+
+class Slow(Provider):
+    """A provider that takes longer than words usually wait."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        time.sleep(0.5)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_words_wait_for_vectors_as_long_as_reading_their_files_took(
+    late: Late, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    monkeypatch.setattr(lateness, "LATE_SECONDS", 0.05 if is_known else 60.0)
+    monkeypatch.setattr(lateness, "TRY_SECONDS", 0.05)
+    monkeypatch.setattr(batching, "PATIENCE_SECONDS", 0.05)
+    late.provider = Slow(late.provider._embedder)
+    run = asking(late)
+    if is_known:
+        run.pace.note_answer(1_000_000, 0.001, first=0.001)
+    read = run.source.read
+
+    def slowly(*given: Any) -> FileContent:
+        time.sleep(0.75)
+        return read(*given)
+
+    monkeypatch.setattr(run.source, "read", slowly)
+    store = Counting(run.store)
+    late.slice(replace(run, store=store))
+    assert store.upserts == [True] * FILES
+    assert late.site.refresh()
+    late.prove()
