@@ -354,6 +354,9 @@ def singular(word: str) -> str:
 
 
 def _ending(word: str, endings: Mapping[str, str]) -> list[str]:
+    if not word.endswith((*endings,)):
+        # as most words: to try each ending takes several times as long
+        return []
     return [word.removesuffix(old) + new for old, new in endings.items() if word.endswith(old)]
 
 
