@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from functools import partial
 from random import Random
@@ -247,12 +248,13 @@ def test_many_rows_with_one_vector_have_one_distance(monkeypatch: pytest.MonkeyP
     assert len({*nearest.values}) == 1
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.29, 0.31, 0.9, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.44, 0.46, 0.9, 1.0])
 @pytest.mark.parametrize("stretch", [1, 5, 40])
 def test_rows_that_pass_a_filter_are_found_however_many_they_are(
     monkeypatch: pytest.MonkeyPatch, share: float, stretch: int
 ) -> None:
     monkeypatch.setattr(vector_cache, "STRETCH_ROWS", 4)
+    monkeypatch.setattr(vector_cache, "COPIED_ROWS", 16)
     count, chance = 200, Random(5)
     vectors = np.random.default_rng(5).standard_normal((count, DIMENSIONS)).astype(np.float32)
     embedded = np.arange(count) % 70 != 0
@@ -294,6 +296,21 @@ def test_only_long_stretches_of_rows_are_compared_by_themselves(
     passing = np.arange(count) // stretch % 2 == 1
     assert len(held.nearest(np.ones(DIMENSIONS, np.float32), count, passing)) == sum(passing)
     assert multiplied == compared
+
+
+def test_scattered_rows_are_compared_without_a_copy_of_all() -> None:
+    count = 10_000
+    vectors = np.random.default_rng(1).standard_normal((count, 64)).astype(np.float32)
+    ids = [str(UUID(int=n)) for n in range(count)]
+    held = rows(ids, np.arange(count, dtype=np.uint64), vectors, embedded=np.ones(count, bool))
+    passing = np.arange(count) % 4 == 1
+    tracemalloc.start()
+    try:
+        held.nearest(np.ones(64, np.float32), 10, passing)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < vectors[passing].nbytes / 2
 
 
 class Filter:

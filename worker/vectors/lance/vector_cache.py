@@ -43,8 +43,9 @@ MAX_THREADS = min(os.cpu_count() or 1, 4)
 EXACT_ROWS = 4_096
 #: Mean rows per stretch from which each stretch is compared separately: that costs as much as 30 rows.
 STRETCH_ROWS = 32
-#: Maximum share of rows in shorter stretches that are copied, so that the others need not be compared.
-FEW_SHARE = 0.3
+#: Maximum share of rows in shorter stretches that are copied, so that the others need not be compared. So many rows are
+#: copied at a time: the processor's cache holds them, and new memory would cost as much as the comparison.
+FEW_SHARE, COPIED_ROWS = 0.45, 512
 #: Shares of the rows from which most are ruled out first: in long stretches, and in shorter ones.
 STRETCHED_SHARE, SCATTERED_SHARE = 0.35, 0.08
 #: Share of the bytes for vectors above which a table is not read. Each edit needs free space, or else a new read.
@@ -115,10 +116,9 @@ class NamespaceRows:
         begins = self._begins(found)
         if _are_in_stretches(found, begins):
             return _products(self.unit, unit_vector, found, begins)
-        is_few = len(found) < FEW_SHARE * len(self.unit)
-        compared = self.unit[found] if is_few else self.unit
-        products = _products(compared, unit_vector, np.arange(len(compared)), np.zeros(1, np.intp))
-        return products if is_few else products[found]
+        if len(found) < FEW_SHARE * len(self.unit):
+            return _products(self.unit, unit_vector, found, None)
+        return _products(self.unit, unit_vector, np.arange(len(self.unit)), np.zeros(1, np.intp))[found]
 
     def _begins(self, found: Positions) -> Positions:
         """Return where stretches of adjacent rows begin, among those at `found`, which ascend."""
@@ -392,8 +392,8 @@ def _digest(content: str | bytes) -> bytes:
 _condition_digest = lru_cache(MAX_KEPT)(_digest)
 
 
-def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions) -> Vector:
-    """Return the product of a vector with each row at `found`; stretches of adjacent rows start at `begins`.
+def _products(unit: Vector, vector: Vector, found: Positions, begins: Positions | None) -> Vector:
+    """Return the product of a vector with each row at `found`; stretches of adjacent rows start at `begins`, if given.
 
     Threads share many rows, unless another search has the threads.
     """
@@ -420,14 +420,24 @@ def _are_in_stretches(found: Positions, begins: Positions) -> bool:
     return len(begins) * STRETCH_ROWS <= len(found)
 
 
-def _begins_within(begins: Positions, part: slice) -> Positions:
+def _begins_within(begins: Positions | None, part: slice) -> Positions | None:
     """Return the starts of stretches within a part, whose first row starts one."""
+    if begins is None:
+        return None
     within = begins[(begins > part.start) & (begins < part.stop)]
     return np.concatenate([[0], within - part.start])
 
 
-def _multiplied(unit: Vector, vector: Vector, found: Positions, begins: Positions, products: Vector) -> Vector:
+def _multiplied(unit: Vector, vector: Vector, found: Positions, begins: Positions | None, products: Vector) -> Vector:
     """Compute the products of a vector with the rows at `found` in place."""
+    if begins is None:
+        copied = np.empty((COPIED_ROWS, unit.shape[1]), np.float32)
+        for start in range(0, len(found), COPIED_ROWS):
+            part = found[start : start + COPIED_ROWS]
+            # another mode would copy twice
+            few = np.take(unit, part, axis=0, out=copied[: len(part)], mode="clip")
+            np.matmul(few, vector, out=products[start : start + len(part)])
+        return products
     for start, end in pairwise([*begins.tolist(), len(found)]):
         first = int(found[start])
         np.matmul(unit[first : first + end - start], vector, out=products[start:end])
