@@ -26,7 +26,7 @@ from tests.coroutines import run
 from tests.service import eventually
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Leg, Patch, Ranked, Vector, VectorRow
-from worker.vectors.lance import open_tables, searcher, vector_cache, word_search
+from worker.vectors.lance import growing_rows, open_tables, searcher, vector_cache, word_search
 from worker.vectors.lance.open_tables import GONE_SEGMENTS, OpenTables
 from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
@@ -203,7 +203,7 @@ def test_vectors_of_too_many_bytes_are_not_read_into_memory(tmp_path: Path, beyo
 def test_a_table_that_outgrows_its_memory_answers_as_one_that_is_read_anew(
     store: LanceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 2)
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", 2)
     monkeypatch.setattr(vector_cache, "SEARCHES_PER_READ", SEARCHES - 1)
     chance, present, memories = Random(1), set[int](), list[object]()
     odd = [Condition("file_name", "in", ["odd"])]
@@ -363,7 +363,7 @@ def test_a_table_that_cannot_be_read_into_memory_is_searched_and_tried_again(
 def test_a_read_that_failed_for_rows_in_memory_is_soon_tried_again(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 0)
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", 0)
     store.write(SPACE, DIMENSIONS, [_row(number) for number in (1, 2)])
     limits = iter(range(10, 100))
 

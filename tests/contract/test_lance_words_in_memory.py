@@ -21,12 +21,13 @@ from tests.contract.stores import ALWAYS, D, axis, numbers, warmed
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.tokens.normal_forms import normalized
 from worker.vectors import Condition, Leg, Patch, Ranked, Value, VectorRow
-from worker.vectors.lance import indexes, vector_cache, word_memory, word_search
+from worker.vectors.lance import growing_rows, indexes, searcher, word_memory, word_search
 from worker.vectors.lance.bm25 import folded
 from worker.vectors.lance.compaction import Thresholds
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows
 from worker.vectors.lance.searcher import FIRST_READ
 from worker.vectors.lance.store import LanceStore
-from worker.vectors.lance.vector_cache import MAX_BYTES, GrowingNamespaceRows, RowIds, rows
+from worker.vectors.lance.vector_cache import MAX_BYTES, RowIds, rows
 from worker.vectors.lance.word_memory import WordMemory
 
 SPACE = "words"
@@ -151,7 +152,7 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
 
 def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lance itself would read the words of all rows that got a vector, which no index has."""
-    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 0)
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", 0)
     store, model = LanceStore(tmp_path / "edited", has_keywords=True), Model(Random(0))
     model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
     store.write(SPACE, D, [VectorRow(UUID(int=n), None, {}, words) for n, words in model.rows.items()])
@@ -169,6 +170,35 @@ def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypat
         assert_same(searched_in_memory(store, legs(9), monkeypatch), expected)
         memories.add(store._searcher()._rows_in_memory._cached[SPACE][1])
     assert len(memories) > 1
+
+
+@pytest.mark.parametrize("written_again", [0, 3])
+def test_a_compaction_leaves_rows_and_words_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_again: int
+) -> None:
+    """It gives rows other row ids, and Lance itself would answer until all were read again."""
+    monkeypatch.setattr(searcher, "FEW_ROWS", 0)
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", 0)
+    store, model = LanceStore(tmp_path / "edited", has_keywords=True, thresholds=ALWAYS), Model(Random(0))
+    model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
+    for number, words in model.rows.items():
+        store.write(SPACE, D, [VectorRow(UUID(int=number), axis(number % D), {}, words, generation=1)])
+    warmed(store, SPACE)
+    before = store._searcher()._rows_in_memory._cached[SPACE][1]
+    for number in range(written_again):
+        model.rows[number] = keywords_of("", "", WORDS[-number - 1], "en")
+        row = VectorRow(UUID(int=number), axis((number + 1) % D), {}, model.rows[number], generation=2)
+        store.write(SPACE, D, [row])
+    store.optimize(SPACE, writing=True)
+    # the first search begins to compare the rows
+    store.search(SPACE, [Leg(9, keywords="get")])
+    store._searcher()._background.wait()
+    found = searched_in_memory(store, legs(9), monkeypatch)
+    assert_same(found, model.written_anew(tmp_path / "anew").search(SPACE, legs(9)))
+    assert store.search(SPACE, [Leg(1, vector=axis(1 % D))])[0].ids == [str(UUID(int=0 if written_again else 1))]
+    after = store._searcher()._rows_in_memory._cached[SPACE][1]
+    assert after is before
+    assert len(after.latest[1].unit) == 12 + written_again
 
 
 def test_rows_that_are_deleted_count_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

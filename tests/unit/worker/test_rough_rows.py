@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from worker.machine.onnx import session
 from worker.vectors.lance import rough_rows
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows
 from worker.vectors.lance.rough_rows import BLOCK_ROWS, GrowingRoughRows, RoughRows
-from worker.vectors.lance.vector_cache import READ_SHARE, GrowingNamespaceRows, NamespaceRows, RowIds, rows
+from worker.vectors.lance.vector_cache import READ_SHARE, NamespaceRows, RowIds, rows
 
 ROWS, DIMENSIONS = 17 * BLOCK_ROWS + 700, 48
 

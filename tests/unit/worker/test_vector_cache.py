@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.vectors import Condition, Leg, Ranked, ties
-from worker.vectors.lance import filter_sql, vector_cache
+from worker.vectors.lance import filter_sql, growing_rows, vector_cache
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows, ListedRows, renumbered
 from worker.vectors.lance.vector_cache import (
-    GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
     RankingCache,
@@ -63,7 +63,7 @@ class Table:
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     table = Table(seed)
-    monkeypatch.setattr(vector_cache, "SPARE_ROWS", table.chance.choice([0, 5, 50]))
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", table.chance.choice([0, 5, 50]))
     max_bytes = table.chance.choice([60, 10_000]) * 4 * DIMENSIONS
     table.change()
     growing, advanced = GrowingNamespaceRows(0, table.read(table.row_ids()), max_bytes), 0
@@ -77,7 +77,7 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
             advanced += 1
             # whoever comes later with the same rows changes nothing
             assert not growing.advance(before, version, row_ids, added)
-            assert len(growing.latest[1].unit) <= 2 * len(row_ids) + vector_cache.SPARE_ROWS
+            assert len(growing.latest[1].unit) <= 2 * len(row_ids) + growing_rows.SPARE_ROWS
             assert growing.nbytes <= max_bytes
         else:
             growing = GrowingNamespaceRows(version, table.read(row_ids), max_bytes)
@@ -92,11 +92,59 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
     assert advanced
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_a_compaction_moved_stay_where_they_are(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+
+    def read(numbers: np.ndarray, row_ids: RowIds, generations: np.ndarray, embedded: np.ndarray) -> NamespaceRows:
+        vectors = np.random.default_rng(7).standard_normal((100, DIMENSIONS)).astype(np.float32)[numbers]
+        return rows(
+            [f"{number:03}" for number in numbers], row_ids, vectors, embedded=embedded, generations=generations
+        )
+
+    numbers, generations, embedded = np.arange(40), chance.integers(1, 4, 40), chance.random(40) < 0.6
+    before = read(numbers, np.arange(40, dtype=np.uint64), generations, embedded)
+    growing = GrowingNamespaceRows(0, before, 1_000_000)
+    growing.advance(growing.latest[1], 1, np.arange(10, 40, dtype=np.uint64), None)
+    before = growing.latest[1]
+    # some keep their row ids; of the others some are written again, some get a vector, one comes back, ten are new
+    numbers = chance.permutation(np.concatenate([[3], np.arange(10, 50)]))
+    stay = (chance.random(41) < 0.2) & (numbers >= 10) & (numbers < 40)
+    generations = np.concatenate([generations, np.ones(10, np.int64)])[numbers] + (~stay & (chance.random(41) < 0.2))
+    embedded = np.concatenate([embedded, np.ones(10, np.bool_)])[numbers] | (~stay & (chance.random(41) < 0.2))
+    row_ids = np.where(stay, numbers, 100 + np.arange(41)).astype(np.uint64)
+    names = [f"{number:03}" for number in numbers.tolist()]
+    listed = [(name, *row) for name, *row in zip(names, row_ids, generations, embedded, ~stay, strict=True) if row[-1]]
+    ids, *columns, _ = zip(*listed, strict=True)
+    moved, new = renumbered(before, ListedRows(ids, *map(np.array, columns)))
+    here = {before.ids[at]: at for at in before.positions.tolist()}
+    is_absent = {*before.absent.tolist()}
+    for name, row_id, generation, has_vector, _ in listed:
+        at = here.get(name)
+        is_same = at is not None and before.generations[at] == generation and (at not in is_absent) == has_vector
+        assert (row_id not in new) == is_same
+        assert not is_same or moved.positions_of(np.array([row_id])).tolist() == [at]
+    is_new = np.isin(row_ids, new)
+    added = read(numbers[is_new], row_ids[is_new], generations[is_new], embedded[is_new])
+    assert growing.advance(before, 2, row_ids, added, moved)
+    version, held = growing.latest
+    assert (version, len(held.unit)) == (2, 40 + len(new))
+    assert held.ids_at(row_ids) == names
+    assert held.generations[held.positions_of(row_ids)].tolist() == generations.tolist()
+    asked = chance.standard_normal(DIMENSIONS).astype(np.float32)
+    for limit in (1, 5, 100):
+        found, expected = (
+            held.nearest(asked, limit),
+            read(numbers, row_ids, generations, embedded).nearest(asked, limit),
+        )
+        assert found.ids == expected.ids
+
+
 @pytest.mark.parametrize(("old", "new", "is_copied"), [(10, 13, False), (10, 14, True), (0, 3, False), (0, 4, True)])
 def test_rows_are_copied_only_once_there_is_no_space_left(
     monkeypatch: pytest.MonkeyPatch, old: int, new: int, *, is_copied: bool
 ) -> None:
-    monkeypatch.setattr(vector_cache, "SPARE_ROWS", 3)
+    monkeypatch.setattr(growing_rows, "SPARE_ROWS", 3)
     table = Table(0)
     table.vectors = {number: np.ones(DIMENSIONS, np.float32) for number in range(old + new)}
     row_ids = np.arange(old + new, dtype=np.uint64)

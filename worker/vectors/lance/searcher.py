@@ -26,13 +26,13 @@ from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.background import BackgroundReads
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import is_in, where
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows, ListedRows, renumbered
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
     MAX_BYTES,
     READ_SHARE,
     FilterCache,
-    GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
     Passing,
@@ -248,13 +248,32 @@ class Searcher:
             return
         row_ids = self._run(_row_ids(opened.table))
         new = before.missing(row_ids)
-        add = partial(self._add_rows, namespace, number, opened, growing, before, row_ids, new)
-        if not growing.has_room(before, row_ids, len(new)):
-            self._begin_read(namespace, number)
-        elif len(new) > FEW_ROWS:
-            self._background.begin(namespace, add)
+        given = namespace, number, opened, growing, before, row_ids, new
+        if len(new) > FEW_ROWS:
+            self._background.begin(namespace, partial(self._add_many, *given))
+        elif growing.has_room(before, row_ids, len(new)):
+            self._add_rows(*given)
         else:
-            add()
+            self._begin_read(namespace, number)
+
+    def _add_many(
+        self,
+        namespace: str,
+        number: int,
+        opened: TableSnapshot,
+        growing: GrowingNamespaceRows,
+        before: NamespaceRows,
+        row_ids: RowIds,
+        new: RowIds,
+    ) -> None:
+        """Add many rows to those in memory, except rows that a compaction moved and that are there already."""
+        with self._calls.call(f"{namespace}.lance"):
+            listed = self._run(_listed(opened.table.take_row_ids(new.tolist())))
+        moved, new = renumbered(before, listed)
+        if growing.has_room(before, row_ids, len(new)):
+            self._add_rows(namespace, number, opened, growing, before, row_ids, new, moved)
+        else:
+            self._read_rows(namespace, number)
 
     def _add_rows(
         self,
@@ -265,11 +284,12 @@ class Searcher:
         before: NamespaceRows,
         row_ids: RowIds,
         new: RowIds,
+        moved: NamespaceRows | None = None,
     ) -> None:
-        """Add the `new` rows of a version to the rows in memory."""
+        """Add the `new` rows of a version to the rows in memory, which may have `moved`."""
         with self._calls.call(f"{namespace}.lance"):
             added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
-        if growing.advance(before, opened.version, row_ids, added):
+        if growing.advance(before, opened.version, row_ids, added, moved):
             self._keep(namespace, number, growing)  # it has grown
 
 
@@ -322,9 +342,16 @@ async def _row_ids(table: Any) -> RowIds:
     return row_ids
 
 
+async def _listed(query: Any) -> ListedRows:
+    """Read what tells the rows of a query apart."""
+    found = await query.select(["id", "generation", "embedded"]).with_row_id().to_arrow()
+    of_rows = (found[name].to_numpy() for name in ("_rowid", "generation", "embedded"))
+    return ListedRows(found["id"].to_pylist(), *of_rows)
+
+
 async def _read_prepared(query: Any, *order: str) -> NamespaceRows:
     """Read the rows of a query, ordered by the columns `order`."""
-    table_rows = await query.select(["id", "vector", "embedded", *order]).with_row_id().to_arrow()
+    table_rows = await query.select(["id", "vector", "embedded", "generation", *order]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows, order)
 
 
@@ -338,9 +365,10 @@ def _prepared(table_rows: Any, order: Sequence[str]) -> NamespaceRows:
     vectors = unpack_vectors(table_rows["vector"])
     keys = [(name, "ascending") for name in order]
     at = pc.sort_indices(table_rows, keys).to_numpy() if keys else np.arange(len(vectors))
-    ids, row_ids, embedded = (table_rows[name].to_numpy()[at] for name in ("id", "_rowid", "embedded"))
+    columns = ("id", "_rowid", "embedded", "generation")
+    ids, row_ids, embedded, generations = (table_rows[name].to_numpy()[at] for name in columns)
     # the copy may be modified
-    return rows(ids.tolist(), row_ids, vectors[at], embedded=embedded)
+    return rows(ids.tolist(), row_ids, vectors[at], embedded=embedded, generations=generations)
 
 
 def _by_words(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, pairwise, starmap
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked, Vector
 from worker.vectors.lance.filter_sql import MAX_KEPT, where
 from worker.vectors.lance.largest import kth_largest
-from worker.vectors.lance.rough_rows import GrowingRoughRows, RoughRows
+from worker.vectors.lance.rough_rows import RoughRows
 from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL
 
@@ -33,8 +33,6 @@ MAX_FILTER_BYTES = 16 * 1024**2
 MAX_COUNTED_TABLES = 1024
 #: Calls after which a table that others evicted from memory is read again. A query makes one or two.
 SEARCHES_PER_READ = 32
-#: Minimum number of further rows for which a namespace's memory has space, as far as its limit allows.
-SPARE_ROWS = 1_024
 #: Minimum numbers of vectors for each thread: with fewer, a second thread costs more than it saves.
 NUMBERS_PER_THREAD = 2**21
 #: Maximum number of threads that compare the vectors of one search. More would wait for memory bandwidth.
@@ -79,11 +77,12 @@ class NamespaceRows:
     `row_ids` (n) are the store's row ids, ascending. `positions` (n) are the places of the rows in `ids`, `id_starts`
     and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: deleted rows, rows
     without a vector, and rows that do not pass a filter. `rough` rules out rows before these are compared. States of
-    the same `lineage` have the same row at each position that both have.
+    the same `lineage` have the same row at each position that both have. `generations` are the rows' by position.
     """
 
     ids: list[str]
     id_starts: IdStarts
+    generations: NDArray[np.int64]
     unit: Vector
     row_ids: RowIds
     positions: Positions
@@ -160,101 +159,29 @@ class NamespaceRows:
         return np.setdiff1d(row_ids, self.row_ids, assume_unique=True)
 
 
-class GrowingNamespaceRows:
-    """The rows of a namespace in its newest version, built from the rows of the previous version. Thread-safe.
-
-    Their vectors take at most `max_bytes`, with those of one byte a dimension.
-    """
-
-    def __init__(self, version: int, rows: NamespaceRows, max_bytes: int) -> None:
-        self._lock = Lock()
-        self._max_bytes = max_bytes
-        self._row_bytes: int = rows.unit.itemsize * rows.unit.shape[1]
-        self._rough = GrowingRoughRows(rows.unit.shape[1])
-        #: The vectors of the rows are a view of this, so that rows are added without copying all others.
-        self._memory = self._roomy(rows.unit)
-        unit = self._memory[: len(rows.unit)]
-        self._latest = version, replace(rows, unit=unit, rough=self._rough_of(unit))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all vectors, including deleted rows'. The space for new ones takes no memory until it is used."""
-        return self._latest[1].unit.nbytes + self._rough.nbytes
-
-    @property
-    def latest(self) -> tuple[int, NamespaceRows]:
-        """The newest version, and its rows."""
-        return self._latest
-
-    def has_room(self, before: NamespaceRows, row_ids: RowIds, new: int) -> bool:
-        """Return whether a version with these rows can follow `before`, which lacks `new` of its rows.
-
-        It cannot if deleted rows would fill half of the memory.
-        """
-        most = min(2 * len(row_ids) + SPARE_ROWS, self._max_rows)
-        return len(before.unit) + new <= most
-
-    def advance(self, before: NamespaceRows, version: int, row_ids: RowIds, added: NamespaceRows | None) -> bool:
-        """Make the rows of a version the latest: the rows with these ids, of which `before` lacks `added`.
-
-        Returns False if another thread was faster, or if there is no room.
-        """
-        new = len(added.ids) if added is not None else 0
-        with self._lock:
-            used = len(before.unit)
-            if before is not self._latest[1] or not self.has_room(before, row_ids, new):
-                return False
-            if used + new > len(self._memory):
-                self._memory = self._roomy(before.unit, new)
-            if added is not None:
-                self._memory[used : used + new] = added.unit
-                before.ids.extend(added.ids)
-            unit = self._memory[: used + new]
-            self._latest = version, replace(_advanced(before, row_ids, added, unit), rough=self._rough_of(unit))
-            return True
-
-    @property
-    def _max_rows(self) -> int:
-        return (self._max_bytes - self._rough.nbytes) // self._row_bytes
-
-    def _rough_of(self, unit: Vector) -> RoughRows | None:
-        return self._rough.of(unit, READ_SHARE * self._max_bytes - unit.nbytes)
-
-    def _roomy(self, unit: Vector, new: int = 0) -> Vector:
-        """Copy vectors into an array with space for as many new ones as may come before half of all are deleted."""
-        needed = len(unit) + new
-        space = max(needed, min(2 * needed + SPARE_ROWS, self._max_rows))
-        memory = np.empty((space, unit.shape[1]), np.float32)
-        memory[: len(unit)] = unit
-        return memory
-
-
-def _advanced(before: NamespaceRows, row_ids: RowIds, added: NamespaceRows | None, unit: Vector) -> NamespaceRows:
-    kept = np.isin(before.row_ids, row_ids, assume_unique=True)
-    ids, positions = before.row_ids[kept], before.positions[kept]
-    is_absent = np.zeros(len(unit), np.bool_)
-    is_absent[before.absent] = is_absent[before.positions[~kept]] = True
-    if added is not None:
-        ids = np.concatenate([ids, added.row_ids])
-        positions = np.concatenate([positions, added.positions + len(before.unit)])
-        is_absent[added.absent + len(before.unit)] = True
-    order = np.argsort(ids)
-    starts = before.id_starts if added is None else np.concatenate([before.id_starts, added.id_starts])
-    absent = np.flatnonzero(is_absent)
-    return NamespaceRows(before.ids, starts, unit, ids[order], positions[order], absent, lineage=before.lineage)
-
-
 def unpack_vectors(column: Any) -> Vector:
     """Return a column of vectors as an array with one row each, even if there are no rows."""
     unpacked: Vector = column.combine_chunks().flatten().to_numpy().reshape(len(column), column.type.list_size)
     return unpacked
 
 
-def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> NamespaceRows:
-    """Prepare rows, in any order, for searching. Normalises the vectors in place; their lengths must not be 0."""
+def rows(
+    ids: list[str],
+    row_ids: RowIds,
+    vectors: Vector,
+    *,
+    embedded: NDArray[np.bool_],
+    generations: NDArray[np.int64] | None = None,
+) -> NamespaceRows:
+    """Prepare rows, in any order, for searching. Normalises the vectors in place; their lengths must not be 0.
+
+    Without `generations` all are 0.
+    """
     order = np.argsort(row_ids)
     vectors /= _lengths(vectors)
-    return NamespaceRows(ids, id_starts(ids), vectors, row_ids[order], order, absent=np.flatnonzero(~embedded))
+    generations = np.zeros(len(ids), np.int64) if generations is None else generations
+    absent = np.flatnonzero(~embedded)
+    return NamespaceRows(ids, id_starts(ids), generations, vectors, row_ids[order], order, absent)
 
 
 def id_starts(ids: Sequence[str]) -> IdStarts:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.background import BackgroundReads
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.vector_cache import (
-    GrowingNamespaceRows,
     LatestPerNamespace,
     NamespaceRows,
     Passing,
