@@ -68,7 +68,10 @@ class WordPieces:
 
     def _starts(self, text: str) -> Offsets:
         words = _WORDS.findall(text)
-        inside = [*map(self._pieces(words).__getitem__, words)]
+        try:
+            inside = [*map(self._known.__getitem__, words)]
+        except KeyError:
+            inside = [*map(self._pieces(words).__getitem__, words)]
         kinds = _kinds(text)
         begins = kinds != _SPACE
         # each sign is a piece, and a word begins after a character that belongs to no word
