@@ -78,8 +78,8 @@ class Borders:
 
 
 def _at(text: str, places: Offsets) -> Bytes:
-    """Return the characters at these places, in Latin-1."""
-    return _in_latin("".join(map(text.__getitem__, places.tolist())))
+    """Return the characters at these places, in Latin-1; a line end outside the text."""
+    return _in_latin("".join(text[place] if 0 <= place < len(text) else "\n" for place in places.tolist()))
 
 
 def _in_latin(text: str) -> Bytes:

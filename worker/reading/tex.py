@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from worker.reading import tex_signs
 from worker.reading.edits import Edit, made_edit
 from worker.tokens.normal_forms import normalized
 
@@ -111,6 +112,7 @@ _EDIT = re.compile(
     r"|(?<=\{)(?:(?<![\\\w}\]]\{)(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])"
     r"|(?<=[^\W\d_]\{)(?P<empty>)\}(?=[^\W\d_])|(?<=[^\W\d_]\{)(?P<inner>[^\W\d_]{1,8})\}))"
 )
+_SIGNS = tex_signs.TexSigns((*_ACCENTS, *_LETTERS, *_JOINTS, *"_&%#$", "ruby"), _GERMAN)
 #: The text for what each of these groups matches.
 _DECODED: dict[str, Callable[[str], str]] = {
     "sign": lambda sign: "" if sign in _JOINTS else sign,
@@ -131,9 +133,18 @@ def may_have(text: str) -> bool:
 def edits(text: str) -> Iterator[Edit]:
     """Yield edits that decode commands for accents, letters and signs, and remove braces within words."""
     if may_have(text):
-        for match in _EDIT.finditer(text):
+        for match in _EDIT.finditer(text) if len(text) < tex_signs.MIN_CHARS else _matches(text):
             if edit := _edit(text, match):
                 yield edit
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """Yield all matches in a long text, without those that are no edit. Most commands and braces begin none."""
+    done = 0
+    for place in _SIGNS.places(text):
+        if place >= done and (match := _EDIT.match(text, place)):
+            done = match.end()
+            yield match
 
 
 def _edit(text: str, match: re.Match[str]) -> Edit | None:

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
-from worker.reading import applied, as_read, embedded, full, read_form, way_of, words
+from worker.reading import applied, as_read, embedded, full, read_form, tex, tex_signs, way_of, words
 from worker.reading.blobs import blobs
 from worker.reading.edits import merged
 from worker.tokens.keywords import keywords_of
@@ -361,6 +361,60 @@ def test_parts_are_read_as_alone_and_as_within_the_text(
         within = part if form.whole is None else next(form.whole.between(np.array([a]), np.array([b])))
         if form.whole is not None:
             assert in_whole.get(number, part if read is None else read) == within
+
+
+#: What commands of LaTeX and braces within words consist of.
+COMMANDS = (
+    *(
+        "{",
+        "}",
+        "\\",
+        "^",
+        '"',
+        "^^fc",
+        r"\c",
+        r"\ss",
+        r"\o",
+        r"\oe",
+        r"\i",
+        r"\text",
+        r"\textbf{",
+        r"\textbar",
+        r"\textcommabelow{",
+    ),
+    *(
+        r"\ruby{a}{b}",
+        r"\-",
+        r"\_",
+        r"\section*",
+        r"\emph",
+        r"\LaTeX",
+        r"\v ",
+        "{}",
+        "{K}alman",
+        "ab",
+        "é",
+        "ő",
+        "大",
+        "?",
+        "1",
+        "_",
+        "]",
+    ),
+    *("abcdefgh", "abcdefghi", *("a" * length for length in (30, 31, 32)), *"'`.=~|- \n"),
+)
+
+
+@given(st.lists(st.sampled_from(COMMANDS), max_size=20).map("".join), st.sampled_from([1, 7, 64]))
+@example(f"\\{'a' * 31}{{K}}x \\{'a' * 32}{{K}}x", 64)
+@example("a{}b ő{K}x ?{K}x {\\ss}", 64)
+def test_signs_of_latex_are_found_as_by_trying_everywhere(text: str, window: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tex_signs, "MIN_CHARS", len(text) + 1)
+        everywhere = list(tex.edits(text))
+        patched.setattr(tex_signs, "MIN_CHARS", 0)
+        patched.setattr(tex_signs, "_WINDOW", window)
+        assert list(tex.edits(text)) == everywhere
 
 
 @given(st.sampled_from(sorted(filter(way_of, BY_TYPE))), st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
