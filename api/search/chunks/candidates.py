@@ -173,19 +173,13 @@ def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str
 
 def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, HitRow]) -> list[Candidate]:
     """The ids that have a live row, best first, equal ones by their place. Chunks that no leg found come last."""
-    texts = request.texts
-    distances = _distances(fusion.rankings)
-    finders = _finders(request, fusion.rankings)
-    ranks = _ranks(fusion.rankings) if request.explain else {}
+    texts, explain = request.texts, request.explain
+    distances, finders = _distances(fusion.rankings), _finders(request, fusion.rankings)
+    ranks = _ranks(fusion.rankings) if explain else {}
     found = [
         Candidate(
-            id_,
-            row,
-            score,
-            distances.get(id_),
-            {"found": score} if request.explain else {},
-            finders.get(id_, texts),
-            ranks.get(id_, {}),
+            *(id_, row, score, distances.get(id_), {"found": score} if explain else {}),
+            *(finders.get(id_, texts), ranks.get(id_, {})),
         )
         for id_, row in rows.items()
         for score in (_score(fusion, id_, row),)
