@@ -290,10 +290,8 @@ def test_a_chunk_whose_words_came_first_gets_the_vector_of_its_whole_text(
     code = place.write("parser.py", "a zebra")
     running, tool = place.running, place.tool()
 
-    def has_words() -> bool:
-        return bool(hold.arrived) and len(running.query(tool, "zebra", mode="keyword")) == 1
-
-    eventually(has_words, 30, running.logs)
+    due = "SELECT FROM chunk c JOIN search_tool t USING (index_id) WHERE t.id = %s AND c.live AND c.lost"
+    eventually(lambda: bool(hold.arrived and running.rows(due, tool)), 30, running.logs)
     os.kill(client_of(hold.arrived[0], provider.url), SIGKILL)
     hold.release()
     assert running.wait(tool)["failed_files"] == 0
