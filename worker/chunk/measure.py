@@ -188,7 +188,7 @@ def measure(
     return Measure(
         text=text,
         tokenizer=tokenizer,
-        starts=tokenizer.starts(text) if whole is None else whole.written_at(tokenizer.starts(whole.text)),
+        starts=tokenizer.starts(text) if whole is None else whole.all_written_at(tokenizer.starts(whole.text)),
         max_tokens=room if characters else size,
         max_chars=settings.size if characters else len(text),
         # if the model's limit is by far the narrower one, cuts are spaced by it

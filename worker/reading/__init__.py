@@ -165,6 +165,21 @@ class ReadText:
         after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
         return np.asarray(np.where(edit < 0, offsets, after))
 
+    def all_written_at(self, ascending: Offsets) -> Offsets:
+        """Return `written_at` of many ascending offsets, in a fraction of the time: each edit is looked up in them."""
+        places = self._places
+        firsts, lasts = ascending.searchsorted(places.read_starts), ascending.searchsorted(places.read_ends)
+        moved = np.concatenate([[0], places.ends - places.read_ends])
+        between = np.diff(firsts, prepend=0, append=len(ascending))
+        if between.min() < 0:
+            # two blobs may share a line
+            return self.written_at(ascending)
+        written: Offsets = ascending + np.repeat(moved, between)
+        numbers = lasts - firsts
+        inside = np.repeat(firsts - (np.cumsum(numbers) - numbers), numbers) + np.arange(numbers.sum())
+        written[inside] = np.repeat(places.starts, numbers)
+        return written
+
     def between(self, starts: Offsets, ends: Offsets) -> Iterator[str]:
         """Return the read text of each span of the written one."""
         firsts, lasts = (self.read_at(side).tolist() for side in (starts, ends))

@@ -15,7 +15,7 @@ Offsets = NDArray[np.int64]
 
 #: Bytes searched together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
-_BACKSLASH = ord("\\")
+_BACKSLASH, _LINE_END = np.frombuffer(b"\\\n", dtype=np.uint8)
 _BYTES = 256
 
 
@@ -75,11 +75,6 @@ class Borders:
         octets = _in_latin(window)
         places: Offsets = reduce(np.logical_or, (octets == sign for sign in self.signs)).nonzero()[0]
         return places
-
-
-def _at(text: str, places: Offsets) -> Bytes:
-    """Return the characters at these places, in Latin-1; a line end outside the text."""
-    return _in_latin("".join(text[place] if 0 <= place < len(text) else "\n" for place in places.tolist()))
 
 
 def _in_latin(text: str) -> Bytes:

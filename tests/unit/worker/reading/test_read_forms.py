@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.formats.registry import BY_TYPE
-from worker.reading import applied, as_read, embedded, full, read_form, tex, tex_signs, way_of, words
+from worker.reading import ReadText, applied, as_read, embedded, full, read_form, tex, tex_signs, way_of, words
 from worker.reading.blobs import blobs
-from worker.reading.edits import merged
+from worker.reading.edits import Edit, merged
 from worker.tokens.keywords import keywords_of
 
 
@@ -363,6 +363,17 @@ def test_parts_are_read_as_alone_and_as_within_the_text(
             assert in_whole.get(number, part if read is None else read) == within
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(0, 5)), min_size=1, max_size=8))
+def test_many_offsets_are_found_in_the_written_text_as_each_of_them(edits: list[tuple[int, int, int]]) -> None:
+    made, end = list[Edit](), 0
+    for gap, length, read in edits:
+        made.append(Edit(end + gap, end + gap + length, "r" * read))
+        end += gap + length
+    text = ReadText("w" * (end + 3), made)
+    for offsets in (np.arange(len(text.text)), np.repeat(np.arange(0, len(text.text), 2), 2)):
+        assert text.all_written_at(offsets).tolist() == text.written_at(offsets).tolist()
+
+
 #: What commands of LaTeX and braces within words consist of.
 COMMANDS = (
     *(
@@ -407,7 +418,7 @@ COMMANDS = (
 
 @given(st.lists(st.sampled_from(COMMANDS), max_size=20).map("".join), st.sampled_from([1, 7, 64]))
 @example(f"\\{'a' * 31}{{K}}x \\{'a' * 32}{{K}}x", 64)
-@example("a{}b ő{K}x ?{K}x {\\ss}", 64)
+@example("x{abcdefgh} {abcdefgh}y a{}b ő{K}x ?{K}x {\\ss}", 64)
 def test_signs_of_latex_are_found_as_by_trying_everywhere(text: str, window: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tex_signs, "MIN_CHARS", len(text) + 1)
