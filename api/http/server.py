@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from socket import socket
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 import uvicorn
@@ -44,8 +44,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LEAVE_SECONDS, MAX_LEFT = 0.002, 5
 #: Seconds before a process that cannot accept connections tries again: all its files are open.
 EXHAUSTED_SECONDS = 1.0
-#: The number of connections of a process that has ended: no other leaves it any.
-_ENDED = 2**32 - 1
+#: The number of connections of a process that has not started or has ended: no other leaves it any.
+_AWAY = 2**32 - 1
 
 log = structlog.get_logger()
 
@@ -69,6 +69,24 @@ class SignalledServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._signalled.set)
 
 
+class _Counted(set[Any]):
+    """Open connections, whose number is noted whenever it changes."""
+
+    def __init__(self, note: Callable[[int], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def add(self, connection: Any, /) -> None:
+        """See `set`."""
+        super().add(connection)
+        self._note(len(self))
+
+    def discard(self, connection: Any, /) -> None:
+        """See `set`."""
+        super().discard(connection)
+        self._note(len(self))
+
+
 class SharingServer(SignalledServer):
     """One of several servers that accept from one socket, each in a process. The one with the fewest connections does.
 
@@ -79,6 +97,7 @@ class SharingServer(SignalledServer):
     def __init__(self, config: uvicorn.Config, counts: memoryview[int], place: int) -> None:
         super().__init__(config)
         self._counts, self._place, self._left = counts, place, 0
+        self.server_state.connections = _Counted(partial(counts.__setitem__, place))
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """See uvicorn."""
@@ -87,6 +106,7 @@ class SharingServer(SignalledServer):
             listening.setblocking(False)
             listening.listen(self.config.backlog)
             self._listen(listening)
+        self._counts[self._place] = 0
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """See uvicorn."""
@@ -105,7 +125,7 @@ class SharingServer(SignalledServer):
 
     def _accept(self, listening: socket) -> None:
         """Accept one connection that waits, unless another process has fewer."""
-        number = self._counts[self._place] = len(self.server_state.connections)
+        number = self._counts[self._place]
         if number > min(self._counts) and self._left < MAX_LEFT:
             self._left += 1
             self._pause(listening, LEAVE_SECONDS)
@@ -204,6 +224,8 @@ class _Family:
         #: The place of each process in `_counts`, by its id.
         self._children: dict[int, int] = {}
         self._counts = memoryview(mmap.mmap(-1, 4 * processes)).cast("I")
+        for place in range(processes):
+            self._counts[place] = _AWAY
         self._is_ending = False
 
     def keep(self) -> NoReturn:
@@ -219,7 +241,7 @@ class _Family:
             if pid not in self._children:
                 # the first process of a container adopts orphans
                 continue
-            self._counts[self._children.pop(pid)] = _ENDED
+            self._counts[self._children.pop(pid)] = _AWAY
             if self._is_ending:
                 break
             if os.WIFEXITED(ended):

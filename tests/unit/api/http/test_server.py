@@ -146,7 +146,7 @@ server.serve(server.Serving(make_app, "127.0.0.1", 0), 2)
     assert parent.returncode == 0
 
 
-def test_processes_share_connections_evenly() -> None:
+def test_processes_share_connections_evenly_and_take_those_of_one_that_hangs() -> None:
     program = """
 import os, sys
 from api.http.server import Serving, serve
@@ -163,20 +163,31 @@ async def app(scope, receive, send):
 serve(Serving(lambda: app, "127.0.0.1", int(sys.argv[1])), 2)
 """
     with subprocess.Popen([sys.executable, "-c", program, str(port := server_port())]) as parent:
-        eventually(lambda: len(processes_of(port, 8)) > 1, 60)
-        shares = [processes_of(port, 32) for _ in range(3)]
-        parent.terminate()
+        try:
+            eventually(lambda: len(processes_of(port, 8)) > 1, 60)
+            shares = [processes_of(port, 32, at_once=number) for number in (32, 1, 32, 1)]
+            # few enough that the other one will have more
+            hanging, other = processes_of(port, 4)
+            os.kill(int(hanging), signal.SIGSTOP)
+            of_other = processes_of(port, 16)
+            os.kill(int(hanging), signal.SIGCONT)
+        finally:
+            parent.terminate()
     assert parent.returncode == 0
+    assert of_other == {other: 16}
     assert min(min(share.values()) for share in shares) >= 12, shares
 
 
-def processes_of(port: int, connections: int) -> Counter[bytes]:
-    """The processes that accept connections which are opened together and kept, by what they answer."""
-    held = [HTTPConnection("127.0.0.1", port) for _ in range(connections)]
-    with ThreadPoolExecutor(connections) as threads, suppress(ConnectionError):
-        for asked in [threads.submit(each.request, "GET", "/") for each in held]:
-            asked.result()
-        found = Counter(each.getresponse().read() for each in held)
+def processes_of(port: int, connections: int, *, at_once: int | None = None) -> Counter[bytes]:
+    """The processes that accept connections which are kept, by what they answer. All are opened at once, or some."""
+    held = [HTTPConnection("127.0.0.1", port, timeout=20) for _ in range(connections)]
+
+    def asked(connection: HTTPConnection) -> bytes:
+        connection.request("GET", "/")
+        return connection.getresponse().read()
+
+    with ThreadPoolExecutor(at_once or connections) as threads, suppress(ConnectionError, TimeoutError):
+        found = Counter(threads.map(asked, held))
         for each in held:
             each.close()
         return found
