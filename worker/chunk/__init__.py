@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import repeat
-from operator import itemgetter
+from itertools import chain, repeat
+from operator import add, itemgetter
 
 import numpy as np
 
@@ -125,18 +125,25 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
 
 def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> list[_Placed]:
     """Return the pieces without surrounding white space."""
-    parts = [(*trimmed(limits.text, piece.start, piece.end), piece) for piece in pieces]
-    parts = [each for each in parts if each[1]]
-    starts, texts = [start for start, _, _ in parts], [part for _, part, _ in parts]
+    text = limits.text
+    starts, texts, kept = [], [], []
+    for piece in pieces:
+        start, part = trimmed(text, piece[0], piece[1])
+        if part:
+            starts.append(start)
+            texts.append(part)
+            kept.append(piece)
+    ends = map(add, starts, map(len, texts))
     reads, in_whole = limits.form.parts(starts, texts)
+    placed = list(zip(starts, ends, texts, kept, reads, repeat(0), strict=False))
     too_long = {number for number, whole in in_whole.items() if not _fits(limits, texts[number], reads[number], whole)}
-    placed: list[_Placed] = []
-    for number, ((start, part, piece), read) in enumerate(zip(parts, reads, strict=True)):
-        if number in too_long:
-            placed += _cut_again(limits, start, part, piece)
-        else:
-            placed.append((start, start + len(part), part, piece, read, 0))
-    return placed
+    if not too_long:
+        return placed
+    cut = (
+        _cut_again(limits, starts[number], texts[number], kept[number]) if number in too_long else (each,)
+        for number, each in enumerate(placed)
+    )
+    return list(chain.from_iterable(cut))
 
 
 def _fits(limits: Measure, part: str, read: str | None, in_whole: str) -> bool:

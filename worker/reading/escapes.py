@@ -205,9 +205,11 @@ def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
 
 def _entities(text: str) -> Iterator[Edit]:
     for match in ENTITY.finditer(text):
-        read = decoded_entity(match[0])
+        entity = match[0]
+        read = decoded_entity(entity)
         if read is not None:
-            yield made_edit((match.start(), match.end(), read))
+            start = match.start()
+            yield made_edit((start, start + len(entity), read))
 
 
 def _in_json(text: str) -> Iterator[Edit]:

@@ -31,7 +31,7 @@ _HEAD = re.compile(rf"{_ENCODED}(?:\s{{1,20}}{_ENCODED}){{0,20}}")
 _SOFT_BREAK = re.compile(r"=\r?\n(?=\w)")
 _MIN_LINE = 56
 #: The common part of each of these, which is found fast.
-_IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)")
+_IN_MAIL = re.compile(r"=(?:[89A-F][0-9A-F]|\?|(?<=[^\W_]=)\r?\n\w)")
 #: The parts of these that may be on several lines. Titles are underlined with such signs.
 _ACROSS_LINES = re.compile(r"=(?:\?|(?<=[^\W_]=)\r?\n)")
 #: UTF-8 bytes that are not cells of a formula, as in `=C3=B6`, without an adjacent letter.
