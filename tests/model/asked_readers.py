@@ -61,7 +61,11 @@ class Project:
             self._add(f"file-{number}", self._any_folder(), is_folder=False)
         body = {"project_id": self.name, "node_id": "top", "config": {"auto_reindex": True}}
         self.tool = checked(self.send("POST", TOOLS, body), 202)["tool_id"]
-        eventually(lambda: self.send("GET", f"{TOOLS}/{self.tool}/status").json()["status"] == "ready", 90)
+        status = f"{TOOLS}/{self.tool}/status"
+        # so long while other tests have the processors
+        eventually(
+            lambda: self.send("GET", status).json()["status"] == "ready", 200, lambda: self.send("GET", status).text
+        )
         for node in self.model.nodes:
             if not self.model.nodes[node].is_folder:
                 listed = checked(self.send("GET", f"{TOOLS}/{self.tool}/files/{node}/chunks"), 200)["items"]
