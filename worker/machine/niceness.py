@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
-#: Attempts to set a session's niceness, and the seconds between two: Linux lets users do that ten times a second.
-_ATTEMPTS, _PAUSE_SECONDS = 5, 0.12
+import structlog
+
+#: Attempts to set a session's niceness, and the most seconds between two. Linux accepts ten a second, of all users.
+_ATTEMPTS, _PAUSE_SECONDS = 100, 1.0
+
+log = structlog.get_logger()
 
 
 def make_thread_nicer(by: int) -> None:
@@ -25,18 +29,31 @@ def share_with_session(pid: int) -> None:
 
     A Linux kernel with automatic groups first shares the processors between sessions. There niceness counts only
     within a session, and each program of a stack leads one of its own. Does nothing elsewhere.
+
+    Does not wait: if Linux refuses because others asked just before, a thread asks again.
     """
-    if sys.platform != "linux":
-        return
-    # without such groups the file is missing, and the process may have ended
-    with suppress(OSError):
-        if os.getsid(pid) == pid:
-            _write(Path(f"/proc/{pid}/autogroup"), f"{os.getpriority(os.PRIO_PROCESS, pid)}\n")
+    if sys.platform == "linux" and not _share(pid):
+        threading.Thread(target=_share_later, args=(pid,), daemon=True).start()
 
 
-def _write(file: Path, niceness: str) -> None:
+def _share_later(pid: int) -> None:
     for _ in range(_ATTEMPTS):
-        with suppress(BlockingIOError):
-            file.write_text(niceness)
+        time.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - only spreads the attempts of several processes
+        if _share(pid):
             return
-        time.sleep(_PAUSE_SECONDS)
+    log.warning("the system did not accept the niceness of a session; it has the processors of a usual one", pid=pid)
+
+
+def _share(pid: int) -> bool:
+    """Return whether nothing is left to do."""
+    try:
+        if os.getsid(pid) == pid:
+            group, niceness = Path(f"/proc/{pid}/autogroup"), str(os.getpriority(os.PRIO_PROCESS, pid))
+            if group.read_text().split()[-1:] != [niceness]:
+                group.write_text(f"{niceness}\n")
+    except BlockingIOError:
+        return False
+    except OSError:
+        # without such groups the file is missing, and the process may have ended
+        return True
+    return True

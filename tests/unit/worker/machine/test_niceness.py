@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.service import eventually
 from worker.machine import niceness
 from worker.machine.niceness import share_with_session
 
@@ -36,7 +37,7 @@ def test_a_session_becomes_as_nice_as_its_leader() -> None:
     with nicer_process(3, leads=True) as pid:
         assert group_of(pid) == "0"
         share_with_session(pid)
-        assert group_of(pid) == str(os.getpriority(os.PRIO_PROCESS, 0) + 3)
+        eventually(lambda: group_of(pid) == str(os.getpriority(os.PRIO_PROCESS, 0) + 3), 30)
 
 
 def test_the_session_of_another_leader_stays_as_it_is() -> None:
@@ -46,16 +47,30 @@ def test_the_session_of_another_leader_stays_as_it_is() -> None:
     assert group_of("self") == before
 
 
-def test_it_tries_again_when_the_system_is_asked_too_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    written, write, asked = tmp_path / "autogroup", Path.write_text, list[str]()
+def test_it_asks_again_without_waiting_when_the_system_is_asked_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals, write, asked = 30, Path.write_text, list[Path]()
 
-    def refuse_once(file: Path, text: str) -> int:
-        asked.append(text)
-        if len(asked) == 1:
+    def refuse(file: Path, text: str) -> int:
+        asked.append(file)
+        if len(asked) <= refusals:
             raise BlockingIOError
         return write(file, text)
 
-    monkeypatch.setattr(Path, "write_text", refuse_once)
-    monkeypatch.setattr(niceness, "_PAUSE_SECONDS", 0.0)
-    niceness._write(written, "5\n")
-    assert (written.read_text(), asked) == ("5\n", ["5\n", "5\n"])
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(niceness, "_PAUSE_SECONDS", 0.01)
+    with nicer_process(3, leads=True) as pid:
+        share_with_session(pid)
+        assert len(asked) < refusals
+        wanted = str(os.getpriority(os.PRIO_PROCESS, pid))
+        eventually(lambda: group_of(pid) == wanted, 30)
+
+
+def test_it_asks_for_nothing_where_the_session_is_as_nice_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    with nicer_process(3, leads=True) as pid:
+        wanted = os.getpriority(os.PRIO_PROCESS, pid)
+        share_with_session(pid)
+        eventually(lambda: group_of(pid) == str(wanted), 30)
+        asked = list[Path]()
+        monkeypatch.setattr(Path, "write_text", lambda file, text: asked.append(file))
+        share_with_session(pid)
+    assert not asked
