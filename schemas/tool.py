@@ -312,10 +312,11 @@ class Tool(BaseModel):
     index: IndexInfo = Field(description="The index from which the tool answers.")
     task: TaskStatus = Field(description="State of the newest task of the index.")
     updating: Updating | None = Field(
-        description="Index that is being built for a changed config; null if there is none.", examples=[None]
+        description="Index that is being built for a changed config or a renewal; null if there is none.",
+        examples=[None],
     )
     update_error: fields.Covering[str] = Field(
-        description="Why the last change of the config failed; null if it did not.", examples=[None]
+        description="Why the last change of the config, or renewal, failed; null if it did not.", examples=[None]
     )
     created_at: fields.CreatedAt
     updated_at: fields.UpdatedAt

@@ -296,3 +296,18 @@ def test_a_chunk_whose_words_came_first_gets_the_vector_of_its_whole_text(
     hold.release()
     assert running.wait(tool)["failed_files"] == 0
     assert (provider.audit.times(code), provider.audit.times(f"parser\n\n{code}") > 0) == (0, True)
+
+
+def test_a_renewal_over_the_limit_names_a_remedy_that_helps(place: Place) -> None:
+    running, tool = place.running, older(place)
+    place.write("parser.py")
+    reindexed(running, tool)
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"max_cost_tokens": 1}}), 202)
+    renewed(running, tool)
+    assert shown(running, tool)["index"]["file_stems"] is False
+    assert shown(running, tool)["update_error"].endswith(
+        "raise it, then repeat the change of the config or the renewal."
+    )
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"max_cost_tokens": 10**6}}), 202)
+    renewed(running, tool)
+    assert (shown(running, tool)["index"]["file_stems"], shown(running, tool)["update_error"]) == (True, None)

@@ -25,8 +25,11 @@ LEASE = timedelta(seconds=8)
 STALLED_AFTER = timedelta(minutes=1)
 #: The warning of a task that waits while other tasks occupy all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
-#: The reason why a changed config, whose index reached the limit, does not take effect.
-OVER_COST = "The new index needs more tokens than config.max_cost_tokens; raise it, and change the config again."
+#: The reason why an index that reached the limit does not replace the present one.
+OVER_COST = (
+    "The new index needs more tokens than config.max_cost_tokens; "
+    "raise it, then repeat the change of the config or the renewal."
+)
 #: Number of workers in a row that may die during a listing without progress before the task ends.
 MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than

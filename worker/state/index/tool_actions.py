@@ -26,9 +26,7 @@ from worker.state.queries import load
 AT_ONCE = ["metadata", "metadata_from", "rules"]
 
 CANCELLED = "The change was cancelled."
-CHANGES_INDEX = (
-    "The tool is changing to another index, for a changed config; renew the text once that has ended, or cancel it."
-)
+CHANGES_INDEX = "Another index is being built for the tool; renew the text once that has ended, or cancel it."
 GONE = "The tool was deleted in the meantime; create a new one."
 
 

@@ -96,7 +96,7 @@ function Updating({ tool }) {
   const { updating, update_error: error } = tool;
   return html`${updating &&
     html`<p class="quiet">A changed index is being built (${updating.index.model}). The present one answers until it is ready.</p>`}
-    ${error && html`<p class="alert" role="alert">The last change of the settings failed: ${sentenceOf({ detail: error })}</p>`}`;
+    ${error && html`<p class="alert" role="alert">The new index was not completed, so the present one answers on: ${sentenceOf({ detail: error })}</p>`}`;
 }
 
 function Ignored({ rules }) {
