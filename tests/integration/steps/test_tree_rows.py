@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from api.indexers import Build, Subject, summary_tree
+from schemas.content.document import text_hash
 from schemas.errors import StoreUnavailable
 from schemas.tool import ToolConfig
 from tests.integration.steps.forest import Forest, texts
@@ -277,9 +278,10 @@ def test_the_leaves_of_a_build_are_live_texts_with_a_vector(forest: Forest, buil
 def test_a_leaf_without_its_vector_has_the_text_that_was_embedded(forest: Forest, build: TreeBuild) -> None:
     site = forest.site
     (one, *_), (other, *_), *_ = site.do(TEXTS, site.index.id)
-    for chunk, context in ((one, "Guide > Start"), (other, "")):
-        site.do("UPDATE chunk SET context = %s, chunk_text = 'text', content_hash = id WHERE id = %s", context, chunk)
-    expected = {str(one): "Guide > Start\n\ntext", str(other): "text"}
+    expected = {text_hash(text): text for text in ("Guide > Start\n\ntext", "text")}
+    change = "UPDATE chunk SET context = %s, chunk_text = 'text', content_hash = %s WHERE id = %s"
+    for chunk, context, hash_ in zip((one, other), ("Guide > Start", ""), expected, strict=True):
+        site.do(change, context, hash_, chunk)
     assert build_rows.leaf_inputs(site.pool, [one, other]) == expected
 
 

@@ -22,7 +22,8 @@ from worker import dispatch
 from worker.embed.models import is_local
 from worker.index.pipeline import index_files
 from worker.resources import Resources
-from worker.state.index import tools
+from worker.state.index import embedding_cache, tools
+from worker.state.index.embedding_cache import VectorOwner
 from worker.state.tree import trees
 from worker.tree.build import build_slice
 from worker.tree.clusters import Vectors
@@ -477,3 +478,33 @@ def whole(forest: Forest, leaves: int) -> None:
         assert children == levels[level - 1]
     waiting = "SELECT 1 FROM tree_node WHERE tree_id = %s AND NOT live"
     assert forest.site.do(waiting, forest.tree.id) == []
+
+
+@pytest.mark.parametrize("file_stems", [False, True])
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_a_leaf_without_its_vector_gets_that_of_its_whole_text_or_waits(
+    forest: Forest, file_stems: bool, is_noted: bool
+) -> None:
+    """The build may know that the store lost the vectors, or not. No text is cached under the hash of another."""
+    site = Site(forest.site.resources, forest.site.folder, settings={"file_stems": file_stems})
+    forest = Forest(site)
+    forest.configure()
+    for n in range(4):
+        (site.folder / f"name{n}.py").write_text(f"def tide_{n}():\n    return 'moon number {n}'\n")
+    forest.fill([])
+    rows = site.do("SELECT id, content_hash FROM chunk WHERE index_id = %s AND live", site.index.id)
+    hashes = [hash_ for _, hash_ in rows]
+    owner = VectorOwner(site.project, site.index.settings.embedder)
+    before = embedding_cache.lookup(site.pool, owner, hashes)
+    dimensions = site.index.settings.embedder.dimensions
+    site.resources.store_of(site.index).write(
+        site.index.namespace, dimensions, upserts=[], deletes=[id_ for id_, _ in rows]
+    )
+    site.do("DELETE FROM embedding_cache WHERE project_id = %s", site.project)
+    if is_noted:
+        site.do("UPDATE chunk SET lost = true WHERE index_id = %s", site.index.id)
+    forest.build()
+    after = embedding_cache.lookup(site.pool, owner, hashes)
+    assert len(after) == (0 if is_noted else 4)
+    assert all(float(before[hash_] @ vector) > 0.999 for hash_, vector in after.items())
+    assert forest.levels() == ([] if is_noted else [(0, 4), (1, 1)])

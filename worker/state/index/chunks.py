@@ -107,15 +107,20 @@ def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]
             type_,
             path,
         ) in connection.execute(_SQL["lost"], {"files": list(files)}):
-            chunk = Chunk(*columns)
-            chunk = chunk._replace(read=as_read(type_, chunk.text), stem=embedded_stem(path))
-            if text_hash(chunk.embedded_text) != content_hash:
-                # its index embeds no stems, or this one would have made the chunk too long
-                chunk = chunk._replace(stem="")
+            chunk = with_embedded_form(Chunk(*columns), content_hash, type_, path)
             by_file[file_id].append(
                 PlacedChunk(id_, file_id, index, chunk, content_hash, language, lead, trail, embedded)
             )
     return by_file
+
+
+def with_embedded_form(chunk: Chunk, content_hash: str, type_: str | None, path: str) -> Chunk:
+    """Return a chunk of a row with what the row lacks of its embedded text. `path` is that of its indexed file."""
+    chunk = chunk._replace(read=as_read(type_, chunk.text), stem=embedded_stem(path))
+    if text_hash(chunk.embedded_text) == content_hash:
+        return chunk
+    # its index embeds no stems, or this one would have made the chunk too long
+    return chunk._replace(stem="")
 
 
 def note_vectors(connection: Connection[Any], ids: Sequence[UUID], *, forget_words: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 
+from schemas.content.document import Chunk, text_hash
 from worker.reading import embedded
+from worker.state.index.chunks import with_embedded_form
 from worker.state.pool import Pool
 from worker.state.queries import load
 from worker.state.tree import trees
@@ -143,7 +145,8 @@ def texts(pool: Pool, build: TreeBuild, level: int, children: Sequence[str]) -> 
     values = {"tree_id": build.id, "index_id": build.index_id, "hashes": list(children), "keys": list(children)}
     with pool.connection() as connection:
         if level == 1:
-            return _as_embedded(connection.execute(_SQL["leaf_texts"], values).fetchall())
+            rows = connection.execute(_SQL["leaf_texts"], values).fetchall()
+            return {hash_: embedded(type_, text) for hash_, type_, text in rows}
         return dict(connection.execute(_SQL["node_texts"], values).fetchall())
 
 
@@ -190,14 +193,14 @@ def note_stored(pool: Pool, build: TreeBuild, ids: Sequence[UUID], refused: Sequ
 
 
 def leaf_inputs(pool: Pool, chunk_ids: Sequence[UUID]) -> dict[str, str]:
-    """Return the embedded texts of these chunks, by hash."""
+    """Return the embedded texts of these chunks, by hash. A text that no longer has its hash is left out."""
     with pool.connection() as connection:
-        return _as_embedded(connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall())
-
-
-def _as_embedded(rows: Iterable[tuple[str, str | None, str, str]]) -> dict[str, str]:
-    """Return the texts of chunks as they are embedded, after their context, by hash."""
-    return {hash_: "\n\n".join(filter(None, (context, embedded(type_, text)))) for hash_, type_, context, text in rows}
+        rows = connection.execute(_SQL["lost_leaves"], {"ids": list(chunk_ids)}).fetchall()
+    found = {
+        hash_: with_embedded_form(Chunk(text, 0, len(text), 1, 1, 0, context), hash_, type_, path).embedded_text
+        for hash_, type_, path, context, text in rows
+    }
+    return {hash_: text for hash_, text in found.items() if text_hash(text) == hash_}
 
 
 def publish(pool: Pool, build: TreeBuild) -> None:

@@ -1,8 +1,8 @@
 -- name: capture_leaves
--- the distinct texts that have a vector
+-- the distinct texts that have a vector; those that still wait for one are paid for by a task, within its limit
 WITH texts AS (
     SELECT DISTINCT content_hash AS hash FROM chunk
-    WHERE index_id = %(index_id)s AND live AND embedded
+    WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost
 ), dropped AS (
     UPDATE tree_leaf l SET building = false
     WHERE l.tree_id = %(tree_id)s AND l.building AND NOT EXISTS (SELECT FROM texts t WHERE t.hash = l.hash)
@@ -23,7 +23,7 @@ SELECT d.hash, d.id, d.path FROM (
     SELECT DISTINCT ON (c.content_hash) c.content_hash AS hash, c.id, f.path, f.id_path, c.chunk_index
     FROM tree_leaf l
     JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(l.hash, 0)
-         AND c.content_hash = l.hash AND c.live AND c.embedded
+         AND c.content_hash = l.hash AND c.live AND c.embedded AND NOT c.lost
     JOIN search_index_file f ON f.id = c.file_id
     WHERE l.tree_id = %(tree_id)s AND l.building
     ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index) d
@@ -56,7 +56,7 @@ WHERE tree_id = %(tree_id)s AND level = %(level)s AND building AND text IS NULL 
 LIMIT %(limit)s
 
 -- name: leaf_texts
-SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, '' AS context, c.chunk_text
+SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, c.chunk_text
 FROM unnest(%(hashes)s::text[]) AS h (hash)
 JOIN chunk c ON c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
      AND c.content_hash = h.hash AND c.live
@@ -123,9 +123,8 @@ SELECT g.id, t.index_id FROM gone g JOIN summary_tree t ON t.id = %(tree_id)s ON
 UPDATE tree_leaf SET building = true WHERE tree_id = %(tree_id)s AND NOT building
 
 -- name: lost_leaves
-SELECT DISTINCT ON (c.content_hash) c.content_hash, f.type, c.context, c.chunk_text
+SELECT c.content_hash, f.type, coalesce(f.live_path, f.path), c.context, c.chunk_text
 FROM chunk c CROSS JOIN :file_by_id WHERE c.id = ANY (%(ids)s)
-ORDER BY c.content_hash, f.path COLLATE "C", f.id_path, c.chunk_index, c.id
 
 -- name: count_unsummarised
 SELECT count(*) FROM tree_node

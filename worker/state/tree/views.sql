@@ -25,13 +25,13 @@ WHERE t.id IN (SELECT tree_id FROM lost) AND t.status NOT IN :open
 -- distinct texts with a vector, and their tokens
 SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM (
     SELECT max(tokens_estimate) AS tokens FROM chunk
-    WHERE index_id = %(index_id)s AND live AND embedded GROUP BY content_hash) texts
+    WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost GROUP BY content_hash) texts
 
 -- name: stale
 -- texts that are in the folder or in the tree, but not in both
 WITH texts AS (
     SELECT DISTINCT content_hash AS hash FROM chunk
-    WHERE index_id = %(index_id)s AND live AND embedded
+    WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost
 ), leaves AS (
     SELECT hash FROM tree_leaf WHERE tree_id = %(tree_id)s AND live
 )
