@@ -24,6 +24,7 @@ from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
 from worker.state.index import statuses, tool_actions, tools
 from worker.state.index.statuses import TaskOfTool
+from worker.state.index.tool_actions import ConfigChanged
 from worker.state.index.tools import Index, NewIndex
 from worker.state.open_work import UNWATCHED, UNWATCHED_SECONDS
 from worker.stores import too_large
@@ -86,7 +87,14 @@ def reindex(resources: Resources, tool_id: UUID, asked: Reindex) -> None:
     if index is not None and asked.full and asked.paths is None:
         wanted = _rewritten(resources, index, asked)
         if (wanted.settings, wanted.text_key) != (index.settings, index.text_key):
-            task_id = tool_actions.rebuild(resources.pool, tool_id, wanted, renews_text=asked.renew_text)
+            try:
+                task_id = tool_actions.rebuild(
+                    resources.pool, tool_id, wanted, base=index.id, renews_text=asked.renew_text
+                )
+            except ConfigChanged:
+                # the tool changed to another index in the meantime, whose settings count
+                reindex(resources, tool_id, asked)
+                return
             if task_id is not None:
                 queue.post_plan(task_id, tool_id)
             return

@@ -9,6 +9,9 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Jsonb
 
+import worker.app
+from api.indexers import chunks
+from schemas.reindex import Reindex
 from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site, new_site
@@ -207,3 +210,19 @@ def test_a_tool_is_over_the_whole_folder_if_it_is_now_and_after_a_change(
     site.do("UPDATE search_tool SET config = %s, next_config = %s WHERE id = %s", Jsonb(config), following, site.tool)
     found = tools.over_whole(resources.pool, site.project, site.index.source, ToolConfig.model_validate(wanted))
     assert (found is not None and found.tool_id == site.tool) is is_found
+
+
+def test_a_renewal_has_the_settings_of_the_index_that_the_tool_has_by_then(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = new_site(resources, 1)
+    changed = new_site(resources, 1, project=site.project, settings={"exclude": ["*.txt"]}).index
+    # a change of the config ends after the renewal read the index
+    reads = iter([site.index, changed])
+    site.do("UPDATE search_tool SET index_id = %s WHERE id = %s", changed.id, site.tool)
+    monkeypatch.setattr(tools, "index_of_tool", lambda *_: next(reads))
+    monkeypatch.setattr(worker.app, "post_plan", lambda *_: None)
+    chunks.reindex(resources, site.tool, Reindex(full=True, renew_text=True))
+    wanted = "SELECT n.settings FROM search_tool s JOIN search_index n ON n.id = s.next_index_id WHERE s.id = %s"
+    ((settings,),) = site.do(wanted, site.tool)
+    assert (settings["exclude"], settings["file_stems"]) == (["*.txt"], True)

@@ -31,7 +31,7 @@ GONE = "The tool was deleted in the meantime; create a new one."
 
 
 class ConfigChanged(Exception):
-    """Raised when another request changed the config on which a change is based."""
+    """Raised when another request changed the config or the index on which a change is based."""
 
 
 log = structlog.get_logger()
@@ -69,14 +69,17 @@ def reindex(
 
 
 @again_if_locked
-def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex, *, renews_text: bool = False) -> UUID | None:
+def rebuild(pool: Pool, tool_id: UUID, new_index: NewIndex, *, base: UUID, renews_text: bool = False) -> UUID | None:
     """Build another index in place of a tool's, and let all tools of that index switch to it once it is ready.
 
     Returns the task to send, if one was started. An index that is being built for the tool is brought up to date
-    instead. Raises `NotFound`, and `Conflict` if that one does not have the form of text that is asked for.
+    instead. Raises `NotFound`, `ConfigChanged` if the tool's index is no longer `base`, and `Conflict` if the one that
+    is being built does not have the form of text that is asked for.
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
+        if tool.index_id != base:
+            raise ConfigChanged
         if tool.next_index_id is not None:
             if renews_text and tool.next_identity != new_index.identity:
                 raise Conflict(CHANGES_INDEX)
