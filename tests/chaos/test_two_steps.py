@@ -90,7 +90,7 @@ class Hurt:
 
     def hurt(self, border: Border, pids: set[int]) -> None:
         """Freeze or kill the processes at a point, then let the servers go on."""
-        for pid in pids:
+        for pid in pids - self.pids:
             os.kill(pid, self.signal)
         self.pids |= pids
         border.release()
