@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from api.http.shares import ESTIMATES
 from api.indexers.folder_estimate import PricedModel, estimate
@@ -29,12 +30,23 @@ def estimate_of(new_index: NewIndex, resources: Resources, *, renewed: Index | N
     settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
 
     def unchanged(listed: Sequence[SourceEntry]) -> set[bytes]:
-        found = set() if index_id is None else listings.find_unchanged(resources.pool, index_id, listed)
+        found = set() if index_id is None else unchanged_in(index_id, listed)
         if renewed is None or renewed.id == index_id:
             return found
         stems_differ = renewed.settings.file_stems != settings.file_stems
         same = [entry for entry in listed if not (stems_differ and _is_code(entry))]
-        return found | listings.find_unchanged(resources.pool, renewed.id, same)
+        return found | unchanged_in(renewed.id, same)
+
+    def unchanged_in(id_: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
+        """The keys of files whose texts stay the same, whatever they are called now."""
+        paths = listings.find_unchanged(resources.pool, id_, listed)
+        forms = {"file_stems": settings.file_stems, "sidecars": settings.sidecars}
+        return {
+            entry.key
+            for entry in listed
+            if entry.key in paths
+            and ((before := paths[entry.key]) is None or not by_name.changes_chunks(before, entry.path, **forms))
+        }
 
     name = settings.embedder.model
     model_limits = limits(name)

@@ -179,6 +179,8 @@ def test_renamed_nodes_cost_as_renamed_files_do(running: Service, provider: Embe
         (inner, {"name": "outer"}, 1),
     ):
         checked(running.client.patch(f"{nodes}/{id_}", json=changes), 200)
+        estimate = running.post(f"{TOOLS}/{tool}/reindex", {"dry_run": True}, 200)
+        assert (estimate["tokens"]["high"] > 0, estimate["unchanged_files"]) == (embedded > 0, 3 - embedded), changes
         status = reindexed(running, tool)
         assert (status["embedded_chunks"], status["total_chunks"]) == (embedded, 3), changes
     for stem, word in (("parser", words[0]), ("lexer", words[0]), ("inner", words[1]), ("outer", words[1])):

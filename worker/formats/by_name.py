@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
 
+from schemas.content.stated import is_sidecar
 from worker.formats.registry import BY_EXTENSION, BY_TYPE, FORMATS, Format
 
 #: Extensions of each language of code.
@@ -129,6 +130,19 @@ def embedded_stem(path: str) -> str:
     if stem.lower() in _FOLDER_STEMS:
         stem = folders[-1] if folders else ""
     return " ".join(stem.split())[:MAX_EMBEDDED_STEM]
+
+
+def changes_chunks(before: str, now: str, *, file_stems: bool, sidecars: bool) -> bool:
+    """Return whether a file's new name implies other chunks than its indexed name.
+
+    It does if it implies another format or language, or another text in front of embedded code, or if one of them is
+    a sidecar's.
+    """
+    if sidecars and is_sidecar(before) != is_sidecar(now):
+        return True
+    form = of(now)
+    stems_differ = file_stems and form[0].type == "code" and embedded_stem(before) != embedded_stem(now)
+    return of(before) != form or stems_differ
 
 
 _LANGUAGE_OF = {extension: language for language, extensions in LANGUAGES.items() for extension in extensions.split()}

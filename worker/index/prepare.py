@@ -151,19 +151,10 @@ def _with_live(claim: FileClaim, facts: FileFacts) -> FileFacts:
 
 
 def _changes_chunks(run: IndexRun, claim: FileClaim) -> bool:
-    """Return whether the file's new name implies other chunks than its indexed name.
-
-    It does if it implies another format or language, or another text in front of embedded code.
-    """
-    if claim.live_path is None:
-        return False
-    if _is_sidecar(run, claim.path) != _is_sidecar(run, claim.live_path):
-        return True
-    before, now = by_name.of(claim.live_path), by_name.of(claim.path)
-    return before != now or (
-        run.index.settings.file_stems
-        and now[0].type == _CODE
-        and by_name.embedded_stem(claim.live_path) != by_name.embedded_stem(claim.path)
+    """Return whether the file's new name implies other chunks than its indexed name."""
+    settings = run.index.settings
+    return claim.live_path is not None and by_name.changes_chunks(
+        claim.live_path, claim.path, file_stems=settings.file_stems, sidecars=settings.sidecars
     )
 
 

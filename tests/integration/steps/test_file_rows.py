@@ -85,7 +85,7 @@ def test_a_file_is_held_as_it_is_if_its_outcome_is_of_the_listed_content(indexed
     for status in ("pending", "indexing", "indexed", "skipped", "failed", "removed"):
         set_first(indexed, f"status = '{status}', stamp = 'old'")
         for stamp in ("old", "new"):
-            expected = {b"0.md"} if status in {"indexed", "skipped"} and stamp == "old" else set()
+            expected = {b"0.md": "0.md"} if status in {"indexed", "skipped"} and stamp == "old" else {}
             assert listings.find_unchanged(indexed.pool, indexed.index.id, [replace(entry, stamp=stamp)]) == expected
 
 

@@ -110,11 +110,11 @@ def _stage(connection: Connection[Any], index_id: UUID, listed: Sequence[ListedE
             )
 
 
-def find_unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
-    """Return the keys of listed files that are unchanged in the index."""
+def find_unchanged(pool: Pool, index_id: UUID, listed: Sequence[SourceEntry]) -> dict[bytes, str | None]:
+    """Return the keys of listed files whose content is unchanged in the index, with the paths indexed for them."""
     values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
     with autocommit(pool) as connection:
-        return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
+        return dict(connection.execute(_SQL["unchanged"], values).fetchall())
 
 
 class _Vanished(NamedTuple):

@@ -116,7 +116,7 @@ WITH known AS MATERIALIZED (
 :note_counts
 
 -- name: unchanged
-SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS c (file_id, stamp) CROSS JOIN :file_by_id
+SELECT f.key, f.live_path FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS c (file_id, stamp) CROSS JOIN :file_by_id
 WHERE f.stamp = c.stamp AND (:has_words OR f.status = 'skipped')
 
 -- name: vanished_keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.formats.by_name import MAX_EMBEDDED_STEM, embedded_stem
+from worker.formats.by_name import MAX_EMBEDDED_STEM, changes_chunks, embedded_stem
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,23 @@ from worker.formats.by_name import MAX_EMBEDDED_STEM, embedded_stem
 )
 def test_it_is_the_stem_or_the_folder_of_a_file_that_stands_for_it(path: str, stem: str) -> None:
     assert embedded_stem(path) == stem
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "file_stems", "sidecars", "expected"),
+    [
+        ("a/parser.py", "b/parser.py", True, True, False),
+        ("parser.py", "lexer.py", True, False, True),
+        ("parser.py", "lexer.py", False, False, False),
+        ("a/__init__.py", "b/__init__.py", True, False, True),
+        ("guide.txt", "manual.txt", True, False, False),
+        ("guide.txt", "guide.md", False, False, True),
+        ("tool.py", "tool.rs", False, False, True),
+        ("a.meta.json", "a.json", False, True, True),
+        ("a.meta.json", "a.json", False, False, False),
+    ],
+)
+def test_a_new_name_changes_chunks_by_its_format_its_stem_or_as_a_sidecar(
+    before: str, now: str, file_stems: bool, sidecars: bool, expected: bool
+) -> None:
+    assert changes_chunks(before, now, file_stems=file_stems, sidecars=sidecars) is expected
