@@ -16,7 +16,7 @@ from schemas.estimate import Estimate
 from schemas.queries.search import MAX_NAMES
 from schemas.reindex import Reindex
 from schemas.status import Status
-from schemas.tool import IndexSettings, ToolConfig
+from schemas.tool import IndexSettings, Tool, ToolConfig
 from worker import app as queue
 from worker import dispatch
 from worker.ignore import Rules
@@ -66,8 +66,8 @@ answer = pipeline.answer_query
 
 def estimate(resources: Resources, subject: Subject) -> Estimate:
     """Estimate the first run over the folder, or the next one. Raises `EstimateBusy`, and what `index_for` raises."""
-    in_use = None if subject.tool_id == NO_ID else subject.config.embedding_model
-    index, _ = index_for(subject.project_id, subject.source, subject.config, resources, model_in_use=in_use)
+    tool = None if subject.tool_id == NO_ID else tools.get(resources.pool, subject.tool_id)
+    index, _ = index_for(subject.project_id, subject.source, subject.config, resources, tool=tool)
     return estimate_of(index, resources)
 
 
@@ -138,9 +138,11 @@ def drop(resources: Resources, subject: Subject) -> None:
 
 
 def index_for(
-    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
+    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, tool: Tool | None = None
 ) -> tuple[NewIndex, str]:
     """Validate a tool's source and config. Returns the index it needs, and the tool's default name.
+
+    Without `tool` the tool is new.
 
     Raises `Invalid`, `SourceError`, `ModelNotAllowed`, `ModelRefused` and `EmbeddingUnavailable`.
     """
@@ -151,7 +153,8 @@ def index_for(
     Rules(config.include, config.exclude)
     choice = chosen_model(resources, project_id, source, config)
     model = config.embedding_model or choice.model
-    profile, explicit = resources.profile(model, config.dimensions, in_use=choice.model or model_in_use)
+    in_use = choice.model or (tool.config.embedding_model if tool else None)
+    profile, explicit = resources.profile(model, config.dimensions, in_use=in_use)
     profile = _with_first_precision(resources, project_id, source, profile)
     store = store_name(settings)
     keywords = _keyword_index(resources, project_id, source, store)
@@ -171,7 +174,7 @@ def index_for(
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,
-        file_stems=_file_stems(resources, project_id, source, profile),
+        file_stems=_file_stems(resources, project_id, source, profile, tool),
         model_reason=choice.reason,
     )
     new_index = NewIndex(
@@ -207,11 +210,18 @@ def _with_first_precision(
     return profile.model_copy(update={"precision": FLOAT32}) if first == FLOAT32 else profile
 
 
-def _file_stems(resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile) -> bool:
+def _file_stems(
+    resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile, tool: Tool | None
+) -> bool:
     """Whether a new index embeds code with the names of files.
 
-    It does as the source's newest index by the model does, so that a changed config and a further tool cost nothing.
+    By the same model, it does as the tool's own index, or for a new tool as the source's newest index, so that a
+    changed config and a further tool cost nothing.
     """
+    if tool is not None:
+        for own in ([tool.updating.index] if tool.updating else []) + [tool.index]:
+            if own.model == profile.model:
+                return own.file_stems
     newest = tools.newest_file_stems(resources.pool, project_id, source, profile.model)
     return FILE_STEMS if newest is None else newest
 

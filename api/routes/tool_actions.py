@@ -90,8 +90,7 @@ def _change_config(resources: Resources, tool: Tool, changes: ToolConfig) -> boo
         chunks.check_kept(tool.source, config, resources)
         check_derived(resources, config, present)
     else:
-        in_use = tool.config.embedding_model
-        new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, model_in_use=in_use)
+        new_index, _ = wanted_index(tool.project_id, tool.source, config, resources, tool=tool)
     try:
         task_id = tool_actions.change_config(resources.pool, tool.tool_id, config, new_index, base=present)
     except ConfigChanged:

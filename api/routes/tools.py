@@ -294,11 +294,11 @@ def file_of(resources: Resources, index: SeenIndex, tool_id: str, file_id: str) 
 
 
 def wanted_index(
-    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
+    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, tool: Tool | None = None
 ) -> tuple[NewIndex, str]:
     """Validate a tool's source and config. Returns the index it needs, and the tool's default name."""
     check_derived(resources, config)
-    return chunks.index_for(project_id, source, config, resources, model_in_use=model_in_use)
+    return chunks.index_for(project_id, source, config, resources, tool=tool)
 
 
 def shown_file(file: File) -> File:

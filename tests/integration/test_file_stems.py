@@ -269,6 +269,20 @@ def test_the_present_text_answers_until_the_new_one_is_ready_and_a_killed_renewa
     assert running.query(tool, code, mode="vector")[0]["file_path"] == "parser.py"
 
 
+def test_the_renewal_of_another_tool_of_the_folder_renews_nothing_else(place: Place) -> None:
+    running, whole = place.running, older(place)
+    for path in ("large.py", "small/one.py"):
+        place.write(path)
+    reindexed(running, whole)
+    part = place.tool(include=["small/*"])
+    running.wait(part)
+    renewed(running, part)
+    checked(running.client.patch(f"{TOOLS}/{whole}", json={"config": {"exclude": ["*.txt"]}}), 202)
+    eventually(lambda: shown(running, whole)["updating"] is None, 60, running.logs)
+    assert running.wait(whole)["embedded_chunks"] == 0
+    assert [shown(running, each)["index"]["file_stems"] for each in (whole, part)] == [False, True]
+
+
 def test_a_renewal_waits_for_a_changed_config(place: Place, provider: EmbeddingsFake) -> None:
     running, tool = place.running, older(place)
     place.write("parser.py")
