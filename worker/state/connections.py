@@ -24,10 +24,10 @@ from enum import StrEnum
 from threading import Lock, Thread
 from typing import Any, Self, TypeVar
 
-from psycopg import Connection, Cursor, OperationalError
+from psycopg import Connection, Cursor, Error, OperationalError
 from psycopg.abc import Params, PQGen
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import FeatureNotSupported
+from psycopg.errors import FeatureNotSupported, IdleInTransactionSessionTimeout, TransactionTimeout
 from psycopg.pq import TransactionStatus
 from psycopg.rows import Row, TupleRow
 from psycopg.sql import SQL
@@ -194,17 +194,28 @@ class BoundedConnection(Connection[TupleRow]):
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
         """Wait, as psycopg does.
 
-        Raises `OperationalError`, and closes the connection, if the server sends nothing for too long.
+        Raises `OperationalError`, and closes the connection, if the server sends nothing for too long. Raises it also
+        if the server has ended the connection because its transaction took too long, as of a process that was frozen.
         """
         try:
             return super().wait(_listen(gen, self.answer, self.guard), *args, **kwargs)
         except ServerSilent:
             self.close()
             raise
+        except (IdleInTransactionSessionTimeout, TransactionTimeout) as error:
+            raise TransactionEnded(error) from error
 
 
 class ServerSilent(OperationalError):
     """Raised when the server sent nothing for as long as its client waits."""
+
+
+class TransactionEnded(OperationalError):
+    """Raised when the server ended a transaction that took too long. Psycopg reports a fault of the program."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(str(error))
+        self.sqlstate = error.sqlstate
 
 
 def _listen(gen: PQGen[T], seconds: float, guard: SilenceGuard | None) -> PQGen[T]:
