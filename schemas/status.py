@@ -102,7 +102,7 @@ class Status(BaseModel):
     rerun: bool = Field(description="Whether another task follows this one.")
     warning: fields.Covering[str] = Field(
         description="What the task waits for, what needs a decision, what in `config` matches nothing, that texts were "
-        "longer than the model takes, or that the run reached `max_cost_tokens`.",
+        "longer than the model takes, that the run reached `max_cost_tokens`, or why a call did not renew the tool.",
         examples=[None],
     )
     error: fields.Covering[str] = Field(

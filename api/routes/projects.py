@@ -20,6 +20,7 @@ from schemas.errors import Conflict, NotFound
 from schemas.reindex import Reindex
 from schemas.status import Status
 from schemas.tool import Listing, ProjectDeleted, Tool
+from worker.resources import Resources
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
@@ -43,7 +44,8 @@ def reindex_project(
     """Index what changed in the folders of all tools of a project, with the same options for each.
 
     An index that several tools share is run once. The list has the state of each tool, oldest tool first. It ends after
-    some seconds: if there is a `next_cursor`, call again with it for the tools that follow.
+    some seconds: if there is a `next_cursor`, call again with it for the tools that follow. A tool that is changing to
+    another index is not renewed; its `warning` says so.
     """
     caller.check(project_id)
     after = from_cursor(cursor, datetime.fromisoformat, UUID)
@@ -51,18 +53,27 @@ def reindex_project(
     rows = tools.page(resources.pool, project_id, after, limit + 1)
     if not rows and not tools.project_exists(resources.pool, project_id):
         raise NotFound(f"There is no project {project_id!r}; check the id.")
-    until, started, statuses = time.monotonic() + REINDEX_SECONDS, set[UUID](), list[Status]()
+    until, refused, statuses = time.monotonic() + REINDEX_SECONDS, dict[UUID, str | None](), list[Status]()
     for number, tool in enumerate(rows[:limit], 1):
         with suppress(NotFound):  # it was deleted meanwhile
-            if tool.index.index_id not in started:
-                with suppress(Conflict):  # it changes to another index first
-                    chunks.reindex(resources, tool.tool_id, body or Reindex())
-                started.add(tool.index.index_id)
-            status = chunks.status(resources, subject_of(tool))
-            statuses.append(as_seen(status, caller, may_hide=tool.may_hide))
+            if tool.index.index_id not in refused:
+                refused[tool.index.index_id] = _refusal(resources, tool, body or Reindex())
+            status = as_seen(chunks.status(resources, subject_of(tool)), caller, may_hide=tool.may_hide)
+            if refusal := refused[tool.index.index_id]:
+                status = status.model_copy(update={"warning": refusal})
+            statuses.append(status)
         if number == limit or time.monotonic() >= until:
             return Listing(items=statuses, next_cursor=_place(tool) if number < len(rows) else None)
     return Listing(items=statuses, next_cursor=None)
+
+
+def _refusal(resources: Resources, tool: Tool, asked: Reindex) -> str | None:
+    """Index a tool again. Returns why it could not be asked for; None if it could. Raises `NotFound`."""
+    try:
+        chunks.reindex(resources, tool.tool_id, asked)
+    except Conflict as error:  # it changes to another index first
+        return str(error)
+    return None
 
 
 def _place(tool: Tool) -> str:

@@ -293,6 +293,8 @@ def test_a_renewal_waits_for_a_changed_config(place: Place, provider: Embeddings
     assert checked(patched, 202)["updating"]["index"]["file_stems"] is True
     refused = running.client.post(f"{TOOLS}/{tool}/reindex", json={"full": True, "renew_text": True})
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    (passed_over,) = running.post(f"/api/projects/{place.project}/reindex", {"full": True, "renew_text": True})["items"]
+    assert (passed_over["tool_id"], passed_over["warning"]) == (tool, refused.json()["detail"])
     hold.release()
     eventually(lambda: shown(running, tool)["updating"] is None, 60, running.logs)
     assert shown(running, tool)["index"]["file_stems"] is True
