@@ -328,6 +328,28 @@ def test_a_full_rebuild_reads_every_file_again(running: Service, new_page: NewPa
     assert running.rows(f"{runs} ORDER BY o.created_at", tool) == [(False,), (False,), (True,)]
 
 
+def test_an_older_index_is_renewed_after_its_price_is_told(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "renewed"
+    folder.mkdir()
+    (folder / "tide.py").write_text("def rise():\n    return 1\n")
+    tool = made(running, folder)
+    page = visit(running, new_page, tool)
+    summary = page.get_by_text("Code is embedded without the name of its file")
+    expect(page.get_by_role("button", name="Read every file again")).to_be_visible()
+    expect(summary).to_have_count(0)
+    older = "UPDATE search_index i SET settings = settings - 'file_stems', identity = 'older' FROM search_tool t"
+    running.rows(f"{older} WHERE t.index_id = i.id AND t.id = %s", tool)
+    page.reload()
+    summary.click()
+    page.get_by_role("button", name="See what it costs").click()
+    expect(page.get_by_role("region", name="Estimate")).to_contain_text("Code is embedded again")
+    assert violations(page) == []
+    page.get_by_role("button", name="Embed it so now").click()
+    eventually(lambda: running.get(f"{TOOLS}/{tool}")["index"]["file_stems"], LONG / 1000)
+    assert running.wait(tool)["total_chunks"] == 1
+    expect(summary).to_have_count(0)
+
+
 def test_odd_names_are_shown_as_they_are(running: Service, new_page: NewPage, root: Path) -> None:
     folder = root / "<b>odd<b> \u202e\"folder\" & 'co' %41"
     folder.mkdir()

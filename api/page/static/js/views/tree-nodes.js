@@ -35,8 +35,8 @@ export function TreeNodes({ toolId, state }) {
     acts[event.key]();
   }
   const shared = { toolId, active, setActive };
-  return html`<section class="card" aria-label="Nodes of the tree">
-    <h2>Nodes</h2>
+  return html`<section class="card" aria-label="Summaries of the tree">
+    <h2>Summaries</h2>
     <p class="quiet">Arrow keys move; right opens, left closes, Enter opens a text in its file.</p>
     <div class="tree" role="tree" aria-label="Summaries" ref=${box} onKeyDown=${press}>
       <${Nodes} of=${state.max_level === null ? {} : { level: state.max_level }} ...${shared} isTop />
