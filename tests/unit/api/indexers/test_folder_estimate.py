@@ -138,3 +138,17 @@ def test_names_that_are_embedded_with_code_are_counted() -> None:
         before, after = of({name: text}).tokens, of({name: text}, stems).tokens
         assert (after.expected > before.expected, after.high > before.high) == (is_counted, is_counted), name
         assert after.expected <= before.expected * 1.1
+
+
+def test_each_chunk_repeats_the_name_and_two_line_ends() -> None:
+    stems = SETTINGS.model_copy(update={"file_stems": True})
+    text = "def tide():\n    return 1\n" * 20_000
+    long = "tidal_forces_of_the_moon"
+    added = {}
+    for stem in ("tide", long):
+        before, after = of({f"{stem}.py": text}).tokens, of({f"{stem}.py": text}, stems).tokens
+        added[stem] = after.expected - before.expected
+        # chunks may be much shorter than usual
+        assert after.high - before.high > 2 * added[stem]
+    tokens = {stem: len(cl100k().starts(stem)) + 2 for stem in added}
+    assert added[long] / added["tide"] == pytest.approx(tokens[long] / tokens["tide"], rel=0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.formats.by_name import MAX_EMBEDDED_STEM, changes_chunks, embedded_stem
+from worker.formats.by_name import changes_chunks, embedded_stem
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,11 @@ from worker.formats.by_name import MAX_EMBEDDED_STEM, changes_chunks, embedded_s
         ("web/index.test.ts", "index.test"),
         ("library.py", "library"),
         ("tools.zip/lib/index.js", "lib"),
+        ("tools.zip/index.js", "tools.zip"),
         ("a  b\tc\n.py", "a b c"),
         ("", ""),
-        ("x" * 300 + ".py", "x" * MAX_EMBEDDED_STEM),
+        ("x" * 100 + ".py", "x" * 100),
+        ("x" * 101 + ".py", "x" * 100),
     ],
 )
 def test_it_is_the_stem_or_the_folder_of_a_file_that_stands_for_it(path: str, stem: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +63,18 @@ def test_a_stem_longer_than_the_text_goes_first_and_a_shorter_one_stays_with_bot
     halves = [placed.chunk for placed in file.chunks[:2]]
     assert [(each.text, each.stem) for each in halves] == [("some words", "parser"), ("of a text", "parser")]
     assert new == {text_hash(f"parser\n\n{each.text}") for each in halves}
+
+
+@pytest.mark.parametrize(
+    ("stem", "context", "kept"),
+    [("s" * 4, "c" * 5, True), ("s" * 4, "c" * 6, False), ("s" * 9, "", True), ("s" * 10, "", False)],
+)
+def test_both_stay_if_the_text_is_longer_than_they_are_together(stem: str, context: str, kept: bool) -> None:
+    made = file_of("ten of it!", context, stem)
+    file, _ = halve_chunks(RUN, made, {made.chunks[0].id})
+    first, *_ = (placed.chunk for placed in file.chunks)
+    assert (first.stem, first.context) == ((stem, context) if kept else ("", ""))
+    assert (len(file.chunks) == 3) is kept
 
 
 def test_a_short_chunk_is_not_cut() -> None:
