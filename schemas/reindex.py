@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from schemas.tool import encodable
 
 #: Maximum number of paths of a run; a file is compared with each of them.
 MAX_PATHS = 100
+
+
+_EXAMPLES: list[JsonDict] = [
+    {},
+    {"full": True},
+    {"allow_removals": True},
+    {"paths": ["docs/guide.md", "src"]},
+    {"full": True, "renew_text": True},
+]
 
 
 def _relative(path: str) -> str:
@@ -23,18 +33,7 @@ def _relative(path: str) -> str:
 class Reindex(BaseModel):
     """Options for indexing again."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {},
-                {"full": True},
-                {"allow_removals": True},
-                {"paths": ["docs/guide.md", "src"]},
-                {"full": True, "renew_text": True},
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [*_EXAMPLES]})
 
     full: bool = Field(default=False, description="Read and chunk every file again; only new text is embedded.")
     renew_text: bool = Field(
@@ -64,6 +63,10 @@ class Reindex(BaseModel):
 
 class ToolReindex(Reindex):
     """Options for indexing a tool again."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [*_EXAMPLES, {"full": True, "renew_text": True, "dry_run": True}]}
+    )
 
     dry_run: bool = Field(
         default=False,

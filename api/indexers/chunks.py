@@ -43,8 +43,6 @@ KEEP_INDEX = frozenset(
         "raptor",
     }
 )
-#: Whether the first index of a source embeds code with the names of files.
-FILE_STEMS = True
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
 
@@ -57,7 +55,6 @@ CUT_TEXTS = (
     "set a smaller config.chunk_size."
 )
 
-GONE = "The tool was deleted in the meantime; create a new one."
 CODE_RENEWED = "Code is embedded again, with the name of its file in front. Other text costs nothing."
 NOTHING_TO_RENEW = "Code of this index is embedded with the name of its file already, so nothing is renewed."
 
@@ -105,7 +102,7 @@ def estimate_reindex(resources: Resources, tool_id: UUID, asked: Reindex) -> Est
     """Estimate what `reindex` would cost. Raises `NotFound`, `EstimateBusy`, `ProjectBusy` or `SourceError`."""
     index = tools.index_of_tool(resources.pool, tool_id)
     if index is None:
-        raise NotFound(GONE)
+        raise NotFound(tool_actions.GONE)
     found = estimate_of(_rewritten(resources, index, asked), resources, renewed=index)
     if not asked.renew_text:
         return found
@@ -128,7 +125,7 @@ def status(resources: Resources, subject: Subject) -> Status:
     """The progress of the newest task. Raises `NotFound`."""
     task = statuses.newest_of_tool(resources.pool, subject.tool_id)
     if task is None:
-        raise NotFound(GONE)
+        raise NotFound(tool_actions.GONE)
     return shown_status(task)
 
 
@@ -223,7 +220,7 @@ def _file_stems(
             if own.model == profile.model:
                 return own.file_stems
     newest = tools.newest_file_stems(resources.pool, project_id, source, profile.model)
-    return FILE_STEMS if newest is None else newest
+    return newest is None or newest
 
 
 def _keyword_index(resources: Resources, project_id: str, source: AnySource, store: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from schemas.content.document import ListingPage, SourceEntry
+from schemas.content.document import SEPARATOR_TOKENS, ListingPage, SourceEntry
 from schemas.content.source import Granularity
 from schemas.content.stated import is_sidecar
 from schemas.errors import FileError
@@ -49,8 +49,6 @@ _USUAL_CHUNK: dict[Granularity, Callable[[float], float]] = {
     "definition": lambda size: min(size, 13 * size**0.38),
     "packed": lambda size: 0.6 * size,
 }
-#: Tokens between a name and the text of a chunk.
-_JOINT = 2
 #: The fewest tokens of a chunk on average, as a share of the usual ones. Measured as before.
 _MIN_CHUNK = 1 / 3
 #: Bytes of a vector's dimension in a store.
@@ -232,7 +230,8 @@ def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
     chunk = min(chunks.size * in_tokens, settings.embedder.max_input_tokens)
     stem = by_name.embedded_stem(entry.path) if settings.file_stems and found.type == "code" else ""
     if stem:
-        repeated = (len(sampled.tokenizer.starts(stem)) + _JOINT) * tokens / _USUAL_CHUNK[chunks.granularity](chunk)
+        of_name = len(sampled.tokenizer.starts(stem)) + SEPARATOR_TOKENS
+        repeated = of_name * tokens / _USUAL_CHUNK[chunks.granularity](chunk)
         tokens, most = tokens + repeated, most + repeated / _MIN_CHUNK
     return _TokenCounts(tokens, most, chunk)
 

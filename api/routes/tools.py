@@ -71,6 +71,7 @@ from worker.state.access import acl
 from worker.state.index import file_lookup, statuses, tools
 from worker.state.index.file_lookup import LiveFile
 from worker.state.index.statuses import TaskOfTool
+from worker.state.index.tool_actions import GONE
 from worker.state.index.tools import NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], route_class=JsonRoute)
@@ -320,5 +321,5 @@ def status_as_seen(caller: Caller, task: TaskOfTool) -> Status:
 def existing(tool: Tool | None) -> Tool:
     """The tool. Raises `NotFound` if it was deleted between two reads."""
     if tool is None:
-        raise NotFound("The tool was deleted in the meantime; create a new one.")
+        raise NotFound(GONE)
     return tool

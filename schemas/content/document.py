@@ -12,6 +12,8 @@ from schemas.reason import Reason
 
 #: Characters of its properties that each chunk of a document is found by: more would outweigh the chunk's own words.
 _MAX_WORDS_CHARS = 500
+#: Maximum tokens that an empty line in front of an embedded text costs.
+SEPARATOR_TOKENS = 2
 
 
 def extension(name: str) -> str:

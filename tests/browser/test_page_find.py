@@ -344,7 +344,7 @@ def test_an_older_index_is_renewed_after_its_price_is_told(running: Service, new
     page.get_by_role("button", name="See what it costs").click()
     expect(page.get_by_role("region", name="Estimate")).to_contain_text("Code is embedded again")
     assert violations(page) == []
-    page.get_by_role("button", name="Embed it so now").click()
+    page.get_by_role("button", name="Embed the code again").click()
     eventually(lambda: running.get(f"{TOOLS}/{tool}")["index"]["file_stems"], LONG / 1000)
     assert running.wait(tool)["total_chunks"] == 1
     expect(summary).to_have_count(0)

@@ -223,6 +223,8 @@ def test_all_tools_are_indexed_again_at_once(running: Service, docs: Path, root:
     assert "Name one tool" in refused(foldex(running, "reindex", "docs", "--all"))
     assert "give --full too" in refused(foldex(running, "reindex", "docs", "--renew-text"))
     assert "A dry run" in refused(foldex(running, "reindex", "--all", "--dry-run"))
+    for option in ("--wait", "--allow-removals"):
+        assert "leave out" in refused(foldex(running, "reindex", made[0], "--dry-run", option))
     told = foldex(running, "reindex", made[0], "--full", "--renew-text", "--dry-run")
     assert (told.returncode, told.stdout.splitlines()[-1]) == (0, "Nothing is to be embedded, so it costs nothing.")
     assert "nothing is renewed" in told.stderr

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import sub
 
-from schemas.content.document import Chunk
-from worker.chunk.measure import SEPARATOR_TOKENS, Measure
+from schemas.content.document import SEPARATOR_TOKENS, Chunk
+from worker.chunk.measure import Measure
 from worker.tokens.tokenizers import Tokenizer
 
 Parts = tuple[str, ...]

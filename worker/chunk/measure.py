@@ -8,15 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.content.document import SEPARATOR_TOKENS
 from schemas.content.source import ChunkSettings
 from worker.reading import ReadForm, ReadText, embedded, read_form
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Maximum characters of a chunk's written form: an embedded picture has a million, though few tokens.
 MAX_WRITTEN_CHARS = 1_000_000
-
-#: Maximum tokens that the empty line between context and text costs.
-SEPARATOR_TOKENS = 2
 
 #: Kinds of definitions that do not name a chunk with other definitions.
 MINOR_KINDS = frozenset({"constant", "variable"})

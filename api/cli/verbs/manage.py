@@ -173,6 +173,8 @@ def reindex(
         raise VerbFailed("--renew-text reads every file again: give --full too.")
     if dry_run and (is_all or paths):
         raise VerbFailed("A dry run estimates one whole tool: name it, without paths.")
+    if dry_run and (is_waiting or allow_removals):
+        raise VerbFailed("A dry run starts nothing: leave out --wait and --allow-removals.")
     options: _Options = {"full": full or None, "renew_text": renew_text or None}
     with connect(invocation) as service:
         if tool is None:

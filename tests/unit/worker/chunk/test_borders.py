@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.content.document import Chunk, Document
+from schemas.content.document import SEPARATOR_TOKENS, Chunk, Document
 from schemas.content.source import ChunkSettings
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import Characters
 from tests.unit.worker.chunk.chunking import cut as cut_named
 from worker.chunk import chunk, lines, markdown
 from worker.chunk.context import contexts
-from worker.chunk.measure import SEPARATOR_TOKENS, Measure, measure
+from worker.chunk.measure import Measure, measure
 from worker.parse import Limits
 from worker.tokens.tokenizers import Offsets
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.content.document import Chunk, CodeDefinition, Document
+from schemas.content.document import SEPARATOR_TOKENS, Chunk, CodeDefinition, Document
 from schemas.content.source import ChunkSettings
 from schemas.errors import FileError, NotFound
 from tests.unit.worker.chunk.chunking import Characters
 from worker.chunk import chunk
-from worker.chunk.measure import SEPARATOR_TOKENS, Measure, measure, trim
+from worker.chunk.measure import Measure, measure, trim
 from worker.tokens.tokenizers import Offsets
 
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} of a text." for number in range(9))

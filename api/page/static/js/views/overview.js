@@ -76,7 +76,7 @@ function Verbs({ tool, toolId, mayWrite, status, reload, again }) {
       ${mayWrite && html`<${Button} class="danger" onClick=${() => setIsDeleting(true)}>Delete<//>`}
     <//>
     ${mayWrite && !isOpen(status.status) && !tool.index.file_stems && !tool.updating &&
-    html`<${Renewal} toolId=${toolId} button=${button("Embed it so now", "reindex", RENEWAL)} />`}
+    html`<${Renewal} toolId=${toolId} button=${button("Embed the code again", "reindex", RENEWAL)} />`}
     ${isDeleting && html`<${DeleteTool} tool=${tool} onDone=${() => go("#/")} onClose=${() => setIsDeleting(false)} />`}`;
 }
 
