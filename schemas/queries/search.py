@@ -34,7 +34,7 @@ Score = Annotated[float, Field(description="0 to 1, comparable within one answer
 ContentHash = Annotated[
     str,
     Field(
-        description="Hash of the chunk's text.",
+        description="Hash of the embedded text: the chunk's text after its context and, for code, its file's name.",
         examples=["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
     ),
 ]

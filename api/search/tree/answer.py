@@ -98,15 +98,19 @@ def _walk(search: IndexSearch, tree: Tree, vectors: Sequence[Vector]) -> FoundIn
 
 
 def _hits(search: IndexSearch, found: FoundInTree) -> list[TreeHit]:
-    """The best leaves with a live row. Equal texts stand once, where they were first reached."""
+    """The best leaves with a live row.
+
+    Equal texts stand once, where they were first reached, whatever their files are called.
+    """
     leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
     rows = found_chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
     live = [(leaf, rows[str(leaf.id)]) for leaf in leaves if str(leaf.id) in rows]
-    hits: dict[str, TreeHit] = {}
+    hits: dict[tuple[str, str], TreeHit] = {}
     for _, equal in groupby(live, key=lambda found: (found[0].score, found[0].distance)):
         for leaf, row in sorted(equal, key=lambda found: found[1].place):
-            if row.content_hash not in hits:
-                hits[row.content_hash] = _hit(row, leaf)
+            # its hash is also of the name of its file
+            if (text := (row.context, row.chunk_text)) not in hits:
+                hits[text] = _hit(row, leaf)
     return list(hits.values())
 
 

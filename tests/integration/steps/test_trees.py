@@ -508,3 +508,18 @@ def test_a_leaf_without_its_vector_gets_that_of_its_whole_text_or_waits(
     assert len(after) == (0 if is_noted else 4)
     assert all(float(before[hash_] @ vector) > 0.999 for hash_, vector in after.items())
     assert forest.levels() == ([] if is_noted else [(0, 4), (1, 1)])
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_a_copy_of_code_under_another_name_is_found_once(forest: Forest, tree: TreeSearch) -> None:
+    site = Site(forest.site.resources, forest.site.folder, settings={"file_stems": True})
+    forest = Forest(site)
+    forest.configure()
+    for name in ("lexer", "parser", "reader"):
+        (site.folder / f"{name}.py").write_text("def tide():\n    return 'high'\n")
+    (site.folder / "moon.py").write_text("def moon():\n    return 'new'\n")
+    forest.fill([])
+    forest.build()
+    query = Query(query="tide high", tree=tree)
+    answer = answer_by_tree(site.resources, site.tool, site.index, query, disconnect=Disconnect())
+    assert sorted(hit.chunk_text.split("(")[0] for hit in answer.results) == ["def moon", "def tide"]
