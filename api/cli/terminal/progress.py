@@ -15,7 +15,7 @@ import click
 from api.cli.invocation import VerbFailed
 from api.cli.service.connection import Connection
 from api.cli.terminal.output import clean, note
-from schemas.wording import noun
+from schemas.wording import amount, noun
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -95,8 +95,9 @@ def _bar(share: float) -> str:
 
 
 def _rate(chunks_per_second: float) -> str:
-    is_slow = 0 < chunks_per_second <= SLOWEST
-    return f"{chunks_per_second * 60:.0f} chunks/min" if is_slow else f"{chunks_per_second:.0f} chunks/s"
+    if 0 < chunks_per_second <= SLOWEST:
+        return f"{amount(round(chunks_per_second * 60), 'chunk')}/min"
+    return f"{amount(round(chunks_per_second), 'chunk')}/s"
 
 
 def _left(seconds: float | None) -> str:

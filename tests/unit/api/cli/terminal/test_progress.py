@@ -103,7 +103,8 @@ def test_a_narrow_terminal_keeps_times_and_the_rate(
         (10, 60, "10 chunks/min"),
         (29, 60, "29 chunks/min"),
         (30, 60, "30 chunks/min"),
-        (31, 60, "1 chunks/s"),
+        (1, 60, "1 chunk/min"),
+        (31, 60, "1 chunk/s"),
         (90, 60, "2 chunks/s"),
     ],
 )
