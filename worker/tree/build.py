@@ -273,7 +273,8 @@ def _one(run: TreeRun, level: int, cluster: OpenCluster) -> None:
         texts = build_rows.texts(run.pool, run.build, level, cluster.children)
         found = [texts[child] for child in cluster.children if child in texts]
         # the texts of an edit during the build are gone; the next build makes this summary again
-        summary = run.summariser.summarise(found, run.lease.check) if found else SummaryResult(None, "vanished")
+        distinct = list(dict.fromkeys(found))
+        summary = run.summariser.summarise(distinct, run.lease.check) if found else SummaryResult(None, "vanished")
         if summary.text is not None and len(found) == len(cluster.children):
             build_rows.cache(run.pool, run.build, cluster.key, summary.text)
     hash_ = text_hash(summary.text) if summary.text is not None else None

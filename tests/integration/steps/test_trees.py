@@ -511,7 +511,7 @@ def test_a_leaf_without_its_vector_gets_that_of_its_whole_text_or_waits(
 
 
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
-def test_a_copy_of_code_under_another_name_is_found_once(forest: Forest, tree: TreeSearch) -> None:
+def test_a_copy_of_code_under_another_name_is_summarised_and_found_once(forest: Forest, tree: TreeSearch) -> None:
     site = Site(forest.site.resources, forest.site.folder, settings={"file_stems": True})
     forest = Forest(site)
     forest.configure()
@@ -519,7 +519,8 @@ def test_a_copy_of_code_under_another_name_is_found_once(forest: Forest, tree: T
         (site.folder / f"{name}.py").write_text("def tide():\n    return 'high'\n")
     (site.folder / "moon.py").write_text("def moon():\n    return 'new'\n")
     forest.fill([])
-    forest.build()
+    (asked,) = forest.build()
+    assert sorted(text.split("(")[0] for text in asked) == ["def moon", "def tide"]
     query = Query(query="tide high", tree=tree)
     answer = answer_by_tree(site.resources, site.tool, site.index, query, disconnect=Disconnect())
     assert sorted(hit.chunk_text.split("(")[0] for hit in answer.results) == ["def moon", "def tide"]
