@@ -33,6 +33,7 @@ class _Value(NamedTuple):
 
     start: int
     end: int
+    node_type: str
     container: int | None
     pointer: str = ""
     above: tuple[str, ...] = ()
@@ -45,6 +46,9 @@ class _Value(NamedTuple):
         """The keys that enclose the value's members."""
         return self.above if self.key is None else (*self.above, self.key)
 
+
+#: What each value is, by its last character. All others are numbers.
+_NODE_TYPES = {"}": "object", "]": "array", '"': "string", "e": "boolean", "l": "null"}
 
 #: Builds a `_Value` from a tuple of all its fields, in half the time of its own constructor.
 _made_value = partial(tuple.__new__, _Value)
@@ -63,26 +67,25 @@ def _pieces(
 ) -> Iterator[ChunkSpan]:
     value = _value_at(structure, pointer)._replace(depth=0, in_array=False)
     if value.end - value.start and stays_whole(value.start, value.end):
-        yield _piece(structure, value)
+        yield _piece(value)
         return
     pending = [value]
     while pending:
         value = pending.pop()
         members = _members(structure, value)
         if members is None:
-            yield from _as_text(measure, structure, value)
+            yield from _as_text(measure, value)
         elif _is_divided(measure, value, members):
             yield from _runs(measure, structure, value, members)
             separate = np.flatnonzero(_stands_alone(measure, members))
             undivided = _surely_undivided(measure, structure, value, members)[separate].tolist()
-            for index, is_leaf in zip(separate.tolist(), undivided, strict=True):
-                member = _member(structure, value, members, index)
+            for member, is_leaf in zip(_members_at(structure, value, members, separate), undivided, strict=True):
                 if is_leaf:
-                    yield _piece(structure, member)
+                    yield _piece(member)
                 else:
                     pending.append(member)
         else:
-            yield _piece(structure, value)
+            yield _piece(value)
 
 
 def _with_comments(measure: Measure, pieces: Iterator[ChunkSpan], pointer: str) -> Iterator[ChunkSpan]:
@@ -145,20 +148,26 @@ def _surely_undivided(
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return a mask of the members that certainly become one piece, decided for all at once."""
     fit = measure.surely_fit(members.starts, members.ends)
-    assert value.container is not None  # noqa: S101 - only containers have members
-    if value.depth + 1 < _DIVIDED_DEPTH and structure.is_object(value.container):
+    if value.depth + 1 < _DIVIDED_DEPTH and value.node_type == "object":
         return fit & ~structure.have_containers(members)
     return fit
 
 
-def _member(structure: JsonStructure, value: _Value, members: JsonMembers, index: int) -> _Value:
-    assert value.container is not None  # noqa: S101 - only containers have members
-    key = structure.key(members, index) if structure.is_object(value.container) else None
-    container = int(members.containers[index])
-    start, end = _strip(structure.text, int(members.starts[index]), int(members.ends[index]))
-    pointer = f"{value.pointer}/{index if key is None else _escape(key)}"
-    inside, depth = value.inside, value.depth + 1
-    return _made_value((start, end, container if container >= 0 else None, pointer, inside, key, depth, key is None))
+def _members_at(structure: JsonStructure, value: _Value, members: JsonMembers, numbers: Offsets) -> Iterator[_Value]:
+    """Yield the members with these numbers. Their arrays become lists first: an array's single values are slow."""
+    text, inside, depth, has_keys = structure.text, value.inside, value.depth + 1, value.node_type == "object"
+    some = members.only(numbers)
+    columns = [each.tolist() for each in (numbers, some.starts, some.ends, some.values, some.containers)]
+    for number, first, last, after_key, container in zip(*columns, strict=True):
+        key = structure.key(first, after_key) if has_keys else None
+        start, end = _strip(text, first, last)
+        pointer = f"{value.pointer}/{number if key is None else _escape(key)}"
+        node_type, opener = _NODE_TYPES.get(text[end - 1], "number"), container if container >= 0 else None
+        yield _made_value((start, end, node_type, opener, pointer, inside, key, depth, key is None))
+
+
+def _member(structure: JsonStructure, value: _Value, members: JsonMembers, number: int) -> _Value:
+    return next(_members_at(structure, value, members, np.array([number])))
 
 
 def _runs(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
@@ -166,13 +175,9 @@ def _runs(measure: Measure, structure: JsonStructure, value: _Value, members: Js
     small = np.flatnonzero(~_stands_alone(measure, members))
     for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
         if len(run) == 1:
-            yield _piece(structure, _member(structure, value, members, int(run[0])))
+            yield _piece(_member(structure, value, members, int(run[0])))
         elif len(run):
-            yield from _shared(measure, structure, value, _slice(members, run))
-
-
-def _slice(members: JsonMembers, run: Offsets) -> JsonMembers:
-    return JsonMembers(members.starts[run], members.ends[run], members.values[run], members.containers[run])
+            yield from _shared(measure, structure, value, members.only(run))
 
 
 def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
@@ -189,39 +194,31 @@ def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: 
     for start, end in spans:
         # ends after the last member that begins before `end`, so before the comma
         end_of_member = min(end, int(ends[starts.searchsorted(end) - 1]))
-        yield _part(structure, value, _strip(text, start, end_of_member), value.inside)
+        yield _part(value, _strip(text, start, end_of_member), value.inside)
 
 
-def _as_text(measure: Measure, structure: JsonStructure, value: _Value) -> Iterator[ChunkSpan]:
+def _as_text(measure: Measure, value: _Value) -> Iterator[ChunkSpan]:
     """Cut a value as text. If it is divided, its own key is part of the context."""
     spans = lines.cut(measure, value.start, value.end)
     if len(spans) == 1:
-        yield _piece(structure, value)
+        yield _piece(value)
         return
     for part in spans:
-        yield _part(structure, value, part, value.inside)
+        yield _part(value, part, value.inside)
 
 
-def _piece(structure: JsonStructure, value: _Value) -> ChunkSpan:
-    return _part(structure, value, (value.start, value.end), value.above)
+def _piece(value: _Value) -> ChunkSpan:
+    return _part(value, (value.start, value.end), value.above)
 
 
-def _part(structure: JsonStructure, value: _Value, span: Span, above: tuple[str, ...]) -> ChunkSpan:
-    kind = _node_type(structure, value)
-    return made_piece((*span, above, value.pointer, None, kind, None, "/".join(above) or None))
-
-
-def _node_type(structure: JsonStructure, value: _Value) -> str:
-    if value.container is not None:
-        return "object" if structure.is_object(value.container) else "array"
-    if structure.text[value.end - 1] == '"':
-        return "string"
-    return {"e": "boolean", "l": "null"}.get(structure.text[value.end - 1], "number")
+def _part(value: _Value, span: Span, above: tuple[str, ...]) -> ChunkSpan:
+    return made_piece((*span, above, value.pointer, None, value.node_type, None, "/".join(above) or None))
 
 
 def _value_at(structure: JsonStructure, pointer: str) -> _Value:
     """Return the value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
-    value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
+    start, end = _strip(structure.text, 0, len(structure.text))
+    value = _Value(start, end, _NODE_TYPES.get(structure.text[end - 1 : end], "number"), structure.root)
     if pointer and not pointer.startswith("/"):
         raise NotFound(f'The JSON pointer "{pointer}" does not begin with "/"; see RFC 6901.')
     for part in pointer.split("/")[1:]:
@@ -235,12 +232,12 @@ def _value_at(structure: JsonStructure, pointer: str) -> _Value:
 def _step(structure: JsonStructure, value: _Value, part: str) -> _Value | None:
     assert value.container is not None  # noqa: S101 - the caller has checked
     members = structure.members(value.container)
-    if not structure.is_object(value.container):
+    if value.node_type != "object":
         exists = part.isdecimal() and str(int(part[:20])) == part and int(part) < len(members.starts)
         return _member(structure, value, members, int(part)) if exists else None
-    matching = (i for i in reversed(range(len(members.starts))) if structure.key(members, i) == part)
-    index = next(matching, None)
-    return None if index is None else _member(structure, value, members, index)
+    edges = zip(members.starts.tolist(), members.values.tolist(), strict=True)
+    matching = [number for number, edge in enumerate(edges) if structure.key(*edge) == part]
+    return _member(structure, value, members, matching[-1]) if matching else None
 
 
 def _escape(key: str) -> str:
@@ -249,5 +246,6 @@ def _escape(key: str) -> str:
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span without white space at either end."""
-    part = text[start:end]
-    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+    part = text[start:end].lstrip()
+    start = end - len(part)
+    return start, start + len(part.rstrip())

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 _COLON = ord(":")
+_OBJECT = ord("{")
 _QUOTE = ord('"')
 _BACKSLASH = ord("\\")
 
@@ -43,6 +44,10 @@ class JsonMembers:
     values: Offsets
     containers: Offsets
 
+    def only(self, numbers: Offsets) -> JsonMembers:
+        """Some of the members."""
+        return JsonMembers(self.starts[numbers], self.ends[numbers], self.values[numbers], self.containers[numbers])
+
 
 @dataclass(frozen=True, slots=True)
 class JsonStructure:
@@ -68,16 +73,13 @@ class JsonStructure:
         """Return the character span of a container, including both brackets."""
         return int(self.positions[container]), int(self.positions[self._closer(container)]) + 1
 
-    def is_object(self, container: int) -> bool:
-        """Return whether the container is an object rather than an array."""
-        return bool(self.kinds[container] == ord("{"))
-
     def members(self, container: int) -> JsonMembers:
         """Return the container's members in order."""
         closer = self._closer(container)
         kinds = self.kinds[container : closer + 1]
         borders = container + np.flatnonzero(kinds != _COLON)
-        values = container + np.flatnonzero(kinds == _COLON) if self.is_object(container) else borders[:-1]
+        is_object = kinds[0] == _OBJECT
+        values = container + np.flatnonzero(kinds == _COLON) if is_object else borders[:-1]
         if closer == container + 1 and not self.text[self.positions[container] + 1 : self.positions[closer]].strip():
             borders = values = borders[:0]
         following = self.rank[self.order[values] + 1]
@@ -93,9 +95,12 @@ class JsonStructure:
         nested_counts = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
         return nested_counts > np.where(members.containers >= 0, 1, 0)
 
-    def key(self, members: JsonMembers, index: int) -> str:
-        """Return an object member's key. Escapes stay undecoded if the key has characters that databases reject."""
-        raw = self.text[members.starts[index] : members.values[index] - 1].strip()
+    def key(self, start: int, value: int) -> str:
+        """Return the key of the object member with this start and value.
+
+        Escapes stay undecoded if the key has characters that databases reject.
+        """
+        raw = self.text[start : value - 1].strip()
         key = raw[1:-1] if "\\" not in raw else str(json.loads(raw))
         return raw[1:-1] if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key) else key
 

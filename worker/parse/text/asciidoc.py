@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.markdown import Heading, first_title
+from worker.parse.text.markdown import Heading, first_title, made_heading
 
 _MARKS = re.compile(
     r"^(?:(?P<level>={1,6}|\#{1,6})[ \t]+(?P<title>\S[^\n]*)"
@@ -31,4 +31,4 @@ def headings(text: str) -> Iterator[Heading]:
             fence = "" if match["fence"] == fence else fence or match["fence"]
         elif not fence:
             title = match["title"].strip().removesuffix(f" {match['level']}").rstrip()
-            yield Heading(match.start(), match.end(), len(match["level"]), title)
+            yield made_heading((*match.span(), len(match["level"]), title))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.markdown import Heading
+from worker.parse.text.markdown import Heading, made_heading
 
 #: The first line of an entry, with its key. Remarks, abbreviations and preambles are not entries.
 _ENTRY = re.compile(
@@ -32,4 +32,4 @@ def headings(text: str) -> Iterator[Heading]:
     ends = [*(entry.start() for entry in entries), len(text)][1:]
     for entry, end in zip(entries, ends, strict=True):
         title = _TITLE.search(text, entry.end(), end)
-        yield Heading(entry.start(), entry.end(), 1, _BRACES.sub("", title[1]).strip() if title else entry[1])
+        yield made_heading((*entry.span(), 1, _BRACES.sub("", title[1]).strip() if title else entry[1]))

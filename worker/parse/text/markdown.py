@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from schemas.content.document import Document, DocumentProperties
@@ -72,6 +73,10 @@ class Heading(NamedTuple):
     end: int
     level: int
     title: str
+
+
+#: Builds a `Heading` from a tuple of all its fields, in half the time of its own constructor.
+made_heading = partial(tuple.__new__, Heading)
 
 
 def read(data: bytes, _limits: Limits) -> Document:
@@ -184,7 +189,7 @@ def _atx(mark: re.Match[str]) -> Heading:
     level, title = mark.group("level", "title")
     title = title.strip() if title else ""
     start, end = mark.span()
-    return Heading(start, end - 1, len(level), _unclosed(title) if title.endswith("#") else title)
+    return made_heading((start, end - 1, len(level), _unclosed(title) if title.endswith("#") else title))
 
 
 def _unclosed(title: str) -> str:
@@ -195,10 +200,11 @@ def _unclosed(title: str) -> str:
 
 def _setext(text: str, mark: re.Match[str]) -> Heading | None:
     """Return the heading that this underline makes of the one-line paragraph above. Longer ones are rarely intended."""
-    above_end = mark.start() - 1
-    above_start = text.rfind("\n", 0, max(above_end, 0)) + 1
-    title = text[above_start : max(above_end, 0)].strip()
+    # the first line has none above
+    above_end = max(mark.start() - 1, 0)
+    above_start = text.rfind("\n", 0, above_end) + 1
+    title = text[above_start:above_end].strip()
     before = text[text.rfind("\n", 0, max(above_start - 1, 0)) + 1 : above_start]
     if not title or before.strip() or _NO_PARAGRAPH.match(text, above_start):
         return None
-    return Heading(above_start, mark.end() - 1, 1 if mark["line"][0] == "=" else 2, title)
+    return made_heading((above_start, mark.end() - 1, 1 if mark["line"][0] == "=" else 2, title))

@@ -9,7 +9,7 @@ from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
-from worker.parse.text.markdown import Heading, first_title
+from worker.parse.text.markdown import Heading, first_title, made_heading
 
 _HEADING = re.compile(
     r"^(?P<level>\*+)[ \t]+(?:(?:TODO|DONE)[ \t]+)?(?P<title>[^\s][^\n]*?)(?:[ \t]+:[\w@#%:]+:)?[ \t]*\r?$",
@@ -35,4 +35,4 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, without their TODO keywords and tags."""
     for match in _HEADING.finditer(text):
-        yield Heading(match.start(), match.end(), len(match["level"]), match["title"])
+        yield made_heading((*match.span(), len(match["level"]), match["title"]))

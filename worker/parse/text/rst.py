@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
-from worker.parse.text.markdown import Heading, first_title
+from worker.parse.text.markdown import Heading, first_title, made_heading
 
 #: Two or more of the same character. A back-reference would take memory for each of them.
 _SIGNS = "(?:" + "|".join(re.escape(sign) + "{2,}" for sign in string.punctuation) + ")"
@@ -35,4 +35,4 @@ def headings(text: str) -> Iterator[Heading]:
         if len(under) < len(title) or (over and over != under) or not _LETTER.search(title):
             continue
         level = levels.setdefault((under[0], bool(over)), len(levels) + 1)
-        yield Heading(match.start(), match.end(), level, title)
+        yield made_heading((*match.span(), level, title))

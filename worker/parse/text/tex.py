@@ -9,7 +9,7 @@ from schemas.content.document import Document
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
-from worker.parse.text.markdown import Heading, first_title
+from worker.parse.text.markdown import Heading, first_title, made_heading
 
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 #: Text between braces, which may contain further braces.
@@ -37,8 +37,11 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, without commands."""
     for match in _HEADING.finditer(text):
-        yield Heading(match.start(), match.end(), _LEVELS.index(match["level"]) + 1, _plain(match["title"]))
+        level, title = match.group("level", "title")
+        yield made_heading((*match.span(), _LEVELS.index(level) + 1, _plain(title)))
 
 
 def _plain(title: str) -> str:
-    return " ".join(_COMMAND.sub(" ", _SILENT.sub("", title)).split())
+    if _COMMAND.search(title):
+        title = _COMMAND.sub(" ", _SILENT.sub("", title))
+    return " ".join(title.split())
