@@ -306,9 +306,9 @@ def shown_file(file: File) -> File:
     """Complete a file with its remedy, and say if its length keeps it from being embedded."""
     file = file.model_copy()
     file.remedy = file.reason and file.reason.remedy
-    if file.chunks and not file.embedded:
-        both = file.status == FileStatus.INDEXED and file.message
-        file.message = f"{file.message} {OUTSIDE_BOUNDS}" if both else file.message or OUTSIDE_BOUNDS
+    # the vectors of others may follow
+    if file.status == FileStatus.INDEXED and file.chunks and not file.embedded:
+        file.message = f"{file.message} {OUTSIDE_BOUNDS}" if file.message else OUTSIDE_BOUNDS
         file.remedy = file.remedy or OUTSIDE_BOUNDS_REMEDY
     return file
 

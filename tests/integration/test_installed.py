@@ -109,7 +109,8 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
         again = foldex(program, home, "up", "-d", cwd=tmp_path)
         assert (again.stdout.strip(), owner(home)) == (url_of(stack_environment(home)), pid), again.stderr
         assert foldex(program, home, "logs", "api", "-n", "1", cwd=tmp_path).stdout.count("\n") == 1
-        assert "handbook.docx: indexed" in foldex(program, home, "files", cwd=folder).stdout
+        # a search answers once words are found
+        eventually(lambda: "handbook.docx: indexed" in foldex(program, home, "files", cwd=folder).stdout, 60)
         # a folder that is named later needs no restart and no setting
         second = foldex(program, home, "index", str(later), cwd=tmp_path)
         assert (second.returncode, second.stderr) == (0, ""), second.stderr
