@@ -9,12 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import structlog
-
 #: Attempts to set a session's niceness, and the most seconds between two. Linux accepts ten a second, of all users.
 _ATTEMPTS, _PAUSE_SECONDS = 100, 1.0
-
-log = structlog.get_logger()
 
 
 def make_thread_nicer(by: int) -> None:
@@ -41,7 +37,12 @@ def _share_later(pid: int) -> None:
         time.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - only spreads the attempts of several processes
         if _share(pid):
             return
-    log.warning("the system did not accept the niceness of a session; it has the processors of a usual one", pid=pid)
+    # helpers, which import this module, start without it
+    import structlog
+
+    structlog.get_logger().warning(
+        "the system did not accept the niceness of a session; it has the processors of a usual one", pid=pid
+    )
 
 
 def _share(pid: int) -> bool:

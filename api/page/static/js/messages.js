@@ -43,7 +43,7 @@ const MESSAGES = {
 };
 
 // Names of settings, but not parts of paths and of quoted names.
-const VARIABLES = /(?<![\w/.'-])[A-Z]+(?:_[A-Z]+)+(?![\w/'-]|\.\w)(?: or [A-Z]+(?:_[A-Z]+)+)*/g;
+const VARIABLES = /(?<![\w/.'-])[A-Z][A-Z\d]*(?:_[A-Z\d]+)+(?![\w/'-]|\.\w)(?: or [A-Z][A-Z\d]*(?:_[A-Z\d]+)+)*/g;
 // A text without marks for code. People who read it do not set variables.
 export const plain = (text) => text.replaceAll("`", "").replace(VARIABLES, "the installation's setting");
 
