@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.3
 LATEST_RUNS = 10
 #: Characters of a bar.
 WIDTH = 10
-#: Chunks a second below which a rate is told by the minute.
+#: Maximum chunks a second of a rate that is shown per minute.
 SLOWEST = 0.5
 
 

@@ -149,7 +149,7 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
 @click.option("--all", "is_all", is_flag=True, help="Every tool, or every one of --project.")
 @click.option("--full", is_flag=True, help="Read every file again; only new text is embedded.")
 @click.option("--renew-text", is_flag=True, help="With --full: embed code in the form of new indexes.")
-@click.option("--dry-run", is_flag=True, help="Start nothing, and tell what it would cost.")
+@click.option("--dry-run", is_flag=True, help="Show what it would cost, without starting it.")
 @click.option("--allow-removals", is_flag=True, help="Remove vanished files even if they are most of the folder.")
 @wait_option
 def reindex(

@@ -223,7 +223,7 @@ def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_s
 
 
 def newest_file_stems(pool: Pool, project_id: str, source: AnySource, model: str) -> bool | None:
-    """Return whether a source's newest index by a model embeds code with stems of files; None if there is no index."""
+    """Return `file_stems` of the newest index of a source with this model; None if there is no index."""
     row = _of_source(pool, "newest_file_stems", source, project_id=project_id, model=model)
     return None if row is None else bool(row[0])
 

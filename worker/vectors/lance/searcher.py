@@ -248,32 +248,13 @@ class Searcher:
             return
         row_ids = self._run(_row_ids(opened.table))
         new = before.missing(row_ids)
-        given = namespace, number, opened, growing, before, row_ids, new
+        add = partial(self._add_rows, namespace, number, opened, growing, before, row_ids, new)
         if len(new) > FEW_ROWS:
-            self._background.begin(namespace, partial(self._add_many, *given))
+            self._background.begin(namespace, add)
         elif growing.has_room(before, row_ids, len(new)):
-            self._add_rows(*given)
+            add()
         else:
             self._begin_read(namespace, number)
-
-    def _add_many(
-        self,
-        namespace: str,
-        number: int,
-        opened: TableSnapshot,
-        growing: GrowingNamespaceRows,
-        before: NamespaceRows,
-        row_ids: RowIds,
-        new: RowIds,
-    ) -> None:
-        """Add many rows to those in memory, except rows that a compaction moved and that are there already."""
-        with self._calls.call(f"{namespace}.lance"):
-            listed = self._run(_listed(opened.table.take_row_ids(new.tolist())))
-        moved, new = renumbered(before, listed)
-        if growing.has_room(before, row_ids, len(new)):
-            self._add_rows(namespace, number, opened, growing, before, row_ids, new, moved)
-        else:
-            self._read_rows(namespace, number)
 
     def _add_rows(
         self,
@@ -284,9 +265,19 @@ class Searcher:
         before: NamespaceRows,
         row_ids: RowIds,
         new: RowIds,
-        moved: NamespaceRows | None = None,
     ) -> None:
-        """Add the `new` rows of a version to the rows in memory, which may have `moved`."""
+        """Add the `new` rows of a version to the rows in memory, or read all again if there is no room.
+
+        Many may be rows that a compaction moved, and that are in memory already.
+        """
+        moved = None
+        if len(new) > FEW_ROWS:
+            with self._calls.call(f"{namespace}.lance"):
+                listed = self._run(_listed(opened.table.take_row_ids(new.tolist())))
+            moved, new = renumbered(before, listed)
+            if not growing.has_room(before, row_ids, len(new)):
+                self._read_rows(namespace, number)
+                return
         with self._calls.call(f"{namespace}.lance"):
             added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
         if growing.advance(before, opened.version, row_ids, added, moved):
