@@ -19,7 +19,8 @@ from worker.chunk.measure import ChunkSpan, Measure, measure, trim, trimmed
 from worker.chunk.packed import pack
 from worker.machine.memory.gc_pause import without_garbage_collection
 from worker.reading import ReadForm
-from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
 _CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.chunk.measure import Measure, Span
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 Keys = NDArray[np.uint64]
 

@@ -15,7 +15,7 @@ from worker.chunk import lines
 from worker.chunk.content_defined import NEVER, CutPlaces, divide
 from worker.chunk.json_containers import JsonMembers, JsonStructure, scan
 from worker.chunk.measure import ChunkSpan, Measure, Span, made_piece
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 #: A container of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours.
 _SEPARATE_TOKENS = 16

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
+from worker.tokens.byte_tables import Bytes, Offsets, byte_table
+from worker.tokens.tokenizers import char_offsets
 
 _COLON = ord(":")
 _OBJECT = ord("{")
@@ -20,15 +21,9 @@ _QUOTE = ord('"')
 _BACKSLASH = ord("\\")
 
 
-def _table(kinds: bytes) -> NDArray[np.bool_]:
-    table = np.zeros(256, dtype=np.bool_)
-    table[list(kinds)] = True
-    return table
-
-
-_IS_MARK = _table(b"{}[],:")
-_IS_OPENER = _table(b"{[")
-_IS_CLOSER = _table(b"}]")
+_IS_MARK = byte_table(b"{}[],:")
+_IS_OPENER = byte_table(b"{[")
+_IS_CLOSER = byte_table(b"}]")
 
 
 @dataclass(frozen=True, slots=True)

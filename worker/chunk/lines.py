@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from worker.chunk.content_defined import CLASS_SHIFT, NEVER, CutPlaces, Keys, divide
 from worker.chunk.measure import Measure, Span
-from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
+from worker.tokens.byte_tables import Bytes, Offsets, byte_table
+from worker.tokens.tokenizers import char_offsets
 
 #: Classes of places, best first. Overlaps may start at any class but the last.
 _PARAGRAPH = 0
@@ -21,12 +22,10 @@ _WORD = 4
 _WITHIN = 5
 
 #: A line that starts with one of these characters closes the block above it.
-_IS_CLOSER = np.zeros(256, dtype=np.bool_)
-_IS_CLOSER[list(b")]}")] = True
+_IS_CLOSER = byte_table(b")]}")
 
 #: The characters that `bytes.lstrip` removes.
-_IS_WHITE = np.zeros(256, dtype=np.bool_)
-_IS_WHITE[list(b" \t\n\r\f\v")] = True
+_IS_WHITE = byte_table(b" \t\n\r\f\v")
 
 #: Characters that end a sentence or statement within a line, and blanks. Characters past the table's end are neither.
 _IS_STOP = np.zeros(1 << 16, dtype=np.bool_)

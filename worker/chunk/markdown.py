@@ -15,7 +15,7 @@ from worker.chunk import lines
 from worker.chunk.measure import ChunkSpan, Measure, Span, made_piece
 from worker.formats.registry import BY_TYPE, import_function
 from worker.parse.text.markdown import Heading, blocks, columns
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 #: Maximum sections of a text. A document with more was not written by a person, and is cut as if it had no headings.
 _MAX_SECTIONS = 100_000

@@ -11,7 +11,8 @@ import numpy as np
 from schemas.content.document import SEPARATOR_TOKENS
 from schemas.content.source import ChunkSettings
 from worker.reading import ReadForm, ReadText, embedded, read_form
-from worker.tokens.tokenizers import Offsets, Tokenizer
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import Tokenizer
 
 #: Maximum characters of a chunk's written form: an embedded picture has a million, though few tokens.
 MAX_WRITTEN_CHARS = 1_000_000

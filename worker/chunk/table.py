@@ -11,7 +11,7 @@ from schemas.content.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import ChunkSpan, Measure
 from worker.parse.text.runs import end_of_run
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 #: The start and the end of a quoted field that spans several lines. It starts after a delimiter and ends before one;
 #: quotes inside are doubled. Any other quote is stray, and affects only the lines around it.

@@ -10,7 +10,8 @@ import numpy as np
 from schemas.content.jsonc import strings
 from schemas.content.source import ChunkSettings
 from worker.parse.limits import too_large
-from worker.tokens.tokenizers import Offsets, Tokenizer
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import Tokenizer
 
 #: Measured bytes that cutting takes per token.
 _TOKEN_BYTES = 12

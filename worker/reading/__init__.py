@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from worker.formats.registry import BY_TYPE, import_function
 from worker.reading.blobs import blobs, may_have_blobs
-from worker.reading.borders import Borders, Flags
+from worker.reading.borders import Borders
 from worker.reading.edits import Edit, merged
+from worker.tokens.byte_tables import Flags, Offsets
 from worker.tokens.invisible import INVISIBLE
-
-Offsets = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

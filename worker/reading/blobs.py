@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from worker.reading import dumps
 from worker.reading.edits import Edit, merged
+from worker.tokens.byte_tables import byte_table, in_latin
 
 _Bytes = NDArray[np.uint8]
 
@@ -56,8 +57,7 @@ _BETWEEN = re.compile(
 )
 #: Maximum characters between two lines.
 _MAX_BETWEEN = 120
-_IS_BETWEEN = np.zeros(256, dtype=np.bool_)
-_IS_BETWEEN[list(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/nrt\x85\xa0")] = True
+_IS_BETWEEN = byte_table(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/nrt\x85\xa0")
 _LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
 #: The last line, which is shorter.
 _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
@@ -102,13 +102,13 @@ def _may_have_runs(text: str) -> bool:
     """Return whether a text has runs that may count. Most have no run of whole words of memory in the alphabet."""
     if not any(_may_have_run(text[start : start + _WINDOW + _LINE]) for start in range(0, len(text), _WINDOW)):
         return False
-    raw = dumps.in_latin(text)
+    raw = in_latin(text)
     marks = raw.translate(_MARKS)
     return _LONG in marks and _places(_array(raw), _array(marks))[0].size > 0
 
 
 def _may_have_run(text: str) -> bool:
-    window = dumps.in_latin(text)
+    window = in_latin(text)
     words = np.frombuffer(window, dtype=np.uint64, count=len(window) // _WORD)
     has_low = words - _LOWEST_OF_EACH
     has_low &= ~words
@@ -120,7 +120,7 @@ def blobs(text: str) -> Sequence[Edit]:
     """Return the blobs of a text, in order, with their placeholders."""
     if len(text) < _MIN_URI:
         return ()
-    raw = dumps.in_latin(text)
+    raw = in_latin(text)
     marks = raw.translate(_MARKS)
     in_blocks = dumps.dumps(text)
     if _LONG not in marks:

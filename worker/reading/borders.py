@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
-Offsets = NDArray[np.int64]
+from worker.tokens.byte_tables import Bytes, Flags, Offsets, byte_table, in_latin
 
 #: Bytes searched together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
 _BACKSLASH, _LINE_END = np.frombuffer(b"\\\n", dtype=np.uint8)
-_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,19 +40,17 @@ class Borders:
             return unknown, unknown
         padded = f"\n{text}\n"
         before, first, last, after = (
-            np.frombuffer(
-                "".join(map(padded.__getitem__, places.tolist())).encode("latin-1", "replace"), dtype=np.uint8
-            )
+            np.frombuffer(in_latin("".join(map(padded.__getitem__, places.tolist()))), dtype=np.uint8)
             for places in (starts, starts + 1, ends, ends + 1)
         )
-        are_alike = self._part(before, first) & self._part(last, after) & ~_table(self.at_start).take(first)
+        are_alike = self._part(before, first) & self._part(last, after) & ~byte_table(self.at_start).take(first)
         if are_alike.all():
             return are_alike, are_alike
         return are_alike, self._are_plain(text, starts, ends)
 
     def _part(self, left: Bytes, right: Bytes) -> Flags:
         """Return a mask of the neighbouring characters that no match contains both of."""
-        is_border = _table(self.between)
+        is_border = byte_table(self.between)
         parted: Flags = (is_border.take(left) | is_border.take(right)) & (left != _BACKSLASH)
         return parted
 
@@ -72,16 +66,6 @@ class Borders:
 
     def _places(self, window: str) -> Offsets:
         """Return the places of all signs."""
-        octets = _in_latin(window)
+        octets = np.frombuffer(in_latin(window), dtype=np.uint8)
         places: Offsets = reduce(np.logical_or, (octets == sign for sign in self.signs)).nonzero()[0]
         return places
-
-
-def _in_latin(text: str) -> Bytes:
-    return np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)
-
-
-def _table(signs: bytes) -> Flags:
-    table = np.zeros(_BYTES, dtype=np.bool_)
-    table[list(signs)] = True
-    return table

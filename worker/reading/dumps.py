@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.reading.edits import Edit
+from worker.tokens.byte_tables import byte_table, in_latin
 
 #: Minimum characters of a block. Most chunks are shorter, and each search in them takes time.
 MIN_CHARS = 1_000
@@ -108,8 +109,7 @@ _DUMPED_LINE = b"\n" + b"x" * 12
 #: A line of uuencode, a patch, or a file for chips.
 _MARKED_LINE = re.compile(rf"{_OF_UUENCODE}|{_OF_PATCH}|(?::|S[0-3]){_HEX}{{10}}")
 _IS_MARK, _IS_SHAPE, _IS_BLANK, _BEGINS_ESCAPE = (
-    np.array([byte in signs for byte in range(256)])
-    for signs in (b"MzS:", b"0123456789abcdefABCDEFx:h", b" \t", b"xu0123456789abcdefABCDEF")
+    byte_table(signs) for signs in (b"MzS:", b"0123456789abcdefABCDEFx:h", b" \t", b"xu0123456789abcdefABCDEF")
 )
 #: Characters of the shortest address in a dump, of the longest one, and in front of it.
 _MIN_ADDRESS, _MAX_ADDRESS, _MAX_INDENT = 4, 20, 8
@@ -280,11 +280,6 @@ _ARRAYS = {
     _SOME_DECIMALS: _Form("bytes", _DECIMALS, _DECIMALS, _decimals),
     _SOME_SEPARATED: _Form("bytes", _SEPARATED, _SEPARATED, _separated),
 }
-
-
-def in_latin(text: str) -> bytes:
-    """Return one byte for each character. Characters outside Latin-1, which become `?`, occur in no blob."""
-    return text.encode("latin-1", "replace")
 
 
 def dumps(text: str) -> Sequence[Edit]:

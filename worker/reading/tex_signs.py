@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
-Offsets = NDArray[np.int64]
+from worker.tokens.byte_tables import Bytes, Flags, Offsets, byte_table, in_latin
 
 #: Characters from which this is faster than to try the pattern everywhere.
 MIN_CHARS = 4_096
@@ -25,29 +23,23 @@ _BYTES = 256
 _TEXT = "text"
 
 
-def _table(signs: Iterable[int]) -> Flags:
-    table = np.zeros(_BYTES, dtype=np.bool_)
-    table[list(signs)] = True
-    return table
-
-
 _ASCII_LETTERS = [byte for byte in range(_BYTES // 2) if chr(byte).isalpha()]
-_IS_ASCII_LETTER = _table(_ASCII_LETTERS)
+_IS_ASCII_LETTER = byte_table(_ASCII_LETTERS)
 #: Bytes that may be letters. A question mark stands for all characters outside Latin-1.
-_MAY_BE_LETTER = _table((*_ASCII_LETTERS, ord("?"), *range(_BYTES // 2, _BYTES)))
+_MAY_BE_LETTER = byte_table((*_ASCII_LETTERS, ord("?"), *range(_BYTES // 2, _BYTES)))
 #: Bytes that may precede capitals in braces at the start of a word.
-_MAY_PRECEDE = _table(byte for byte in range(_BYTES) if not (chr(byte).isalnum() or byte in b"_\\}]"))
-_BEGINS_REST = _MAY_BE_LETTER | _table(b"\\")
+_MAY_PRECEDE = byte_table(byte for byte in range(_BYTES) if not (chr(byte).isalnum() or byte in b"_\\}]"))
+_BEGINS_REST = _MAY_BE_LETTER | byte_table(b"\\")
 
 
 class TexSigns:
     """Finds the places where an edit may begin, given the names of the commands that edits decode."""
 
     def __init__(self, names: Iterable[str], behind_quote: Iterable[str]) -> None:
-        self._is_sign, self._is_short = _table(()), _table(())
+        self._is_sign, self._is_short = byte_table(()), byte_table(())
         self._is_pair, self._is_long = np.zeros((2, _BYTES * _BYTES), dtype=np.bool_)
         self._continues_text = np.zeros(_BYTES * _BYTES, dtype=np.bool_)
-        self._is_behind_quote = _table(map(ord, behind_quote))
+        self._is_behind_quote = byte_table(map(ord, behind_quote))
         for name in names:
             if not name.isalpha():
                 self._is_sign[ord(name)] = True
@@ -69,7 +61,7 @@ class TexSigns:
     def _places(self, text: str, first: int) -> Offsets:
         """Return the places among a window's characters from the `first` one on."""
         # blanks stand for the characters behind the text's end
-        octets = np.frombuffer(text.encode("latin-1", "replace") + b" " * _BEHIND, dtype=np.uint8)
+        octets = np.frombuffer(in_latin(text) + b" " * _BEHIND, dtype=np.uint8)
         examined = octets[first : first + _WINDOW]
         slashes, braces, carets, quotes = (
             (examined == sign).nonzero()[0] + first for sign in (_SLASH, _OPEN, _CARET, _QUOTE)

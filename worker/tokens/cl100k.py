@@ -20,9 +20,8 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Offsets = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from worker.tokens.byte_tables import Bytes, Flags, Offsets
+
 Pair = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 #: One bit per kind. `_ODD` bytes are left to the library: NUL, rare white space and digits, and scripts whose words are

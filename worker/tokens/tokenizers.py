@@ -16,10 +16,8 @@ import numpy as np
 import tiktoken
 from numpy.typing import NDArray
 
+from worker.tokens.byte_tables import Bytes, Offsets
 from worker.tokens.cl100k import WordTokens
-
-Offsets = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 #: Bytes of a block that is tested for being a single run of letters, white space or symbols. tiktoken's regex fails on
 #: a million blanks, and its merging slows down on long runs. A run of two blocks is therefore always cut.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from worker.embed.local.wordpieces import windows
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 #: The ids of the pieces at both ends of a text.
 _BEGIN, _END = 0, 2

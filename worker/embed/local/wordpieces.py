@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.tokens.byte_tables import Offsets
 from worker.tokens.remembered import MAX_CHARACTERS, MAX_ENTRIES
-from worker.tokens.tokenizers import Offsets
 
 #: Characters per word that the model accepts. A longer word would become one unknown piece, whatever its length.
 LONGEST_WORD = 100

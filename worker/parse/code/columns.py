@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from worker.tokens.tokenizers import Offsets, char_offsets
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import char_offsets
 
 Columns = Sequence[Sequence[Any]]
 #: A sentinel definition that starts and ends after every text, and has no parent.

@@ -21,7 +21,7 @@ from worker.parse.code import conditions, error_recovery
 from worker.parse.code.columns import Columns, in_characters, reference_columns
 from worker.parse.code.definition_names import NameFields, body_of, comments_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree

@@ -13,7 +13,8 @@ from tests.pumps import grows_too_fast
 from worker.chunk import chunk
 from worker.parse import Limits
 from worker.reading import as_read
-from worker.tokens.tokenizers import Offsets, Tokenizer, cl100k
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import Tokenizer, cl100k
 
 #: Characters of a text whose time is compared with that of an eighth of it.
 LONG = 400_000

@@ -18,7 +18,7 @@ from worker.chunk import chunk, lines, markdown
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, measure
 from worker.parse import Limits
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 
 def cut(document: Document, size: int = 64) -> list[Chunk]:

@@ -13,7 +13,7 @@ from schemas.errors import FileError, NotFound
 from tests.unit.worker.chunk.chunking import Characters
 from worker.chunk import chunk
 from worker.chunk.measure import Measure, measure, trim
-from worker.tokens.tokenizers import Offsets
+from worker.tokens.byte_tables import Offsets
 
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} of a text." for number in range(9))
 

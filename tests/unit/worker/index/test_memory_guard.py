@@ -12,7 +12,8 @@ from schemas.content.source import ChunkSettings
 from schemas.errors import FileError
 from worker.index import memory_guard
 from worker.index.memory_guard import GuardedTokenizer
-from worker.tokens.tokenizers import Offsets, Tokenizer
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import Tokenizer
 
 #: Bytes that the guard counts per token, per position in a long line, per line and per chunk.
 TOKEN, LONG, LINE, CHUNK = 12, 36, 48, 900

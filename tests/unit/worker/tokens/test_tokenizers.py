@@ -12,7 +12,8 @@ import tiktoken
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from worker.tokens.tokenizers import Offsets, char_offsets, characters, cl100k
+from worker.tokens.byte_tables import Offsets
+from worker.tokens.tokenizers import char_offsets, characters, cl100k
 
 FILLING = ["words of a text that goes on\n"] * 40
 
