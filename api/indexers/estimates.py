@@ -9,6 +9,7 @@ from api.http.shares import ESTIMATES
 from api.indexers.folder_estimate import PricedModel, estimate
 from schemas.content.document import SourceEntry
 from schemas.estimate import Estimate
+from schemas.tool import IndexSettings
 from worker.embed.known_models import lookup_model
 from worker.embed.models import is_local, limits
 from worker.formats import by_name
@@ -33,8 +34,7 @@ def estimate_of(new_index: NewIndex, resources: Resources, *, renewed: Index | N
         found = set() if index_id is None else unchanged_in(index_id, listed)
         if renewed is None or renewed.id == index_id:
             return found
-        stems_differ = renewed.settings.file_stems != settings.file_stems
-        same = [entry for entry in listed if not (stems_differ and _is_code(entry))]
+        same = [entry for entry in listed if _stem(entry, renewed.settings) == _stem(entry, settings)]
         return found | unchanged_in(renewed.id, same)
 
     def unchanged_in(id_: UUID, listed: Sequence[SourceEntry]) -> set[bytes]:
@@ -72,5 +72,6 @@ def estimate_of(new_index: NewIndex, resources: Resources, *, renewed: Index | N
     return found.model_copy(update={"notes": [*filter(None, [size]), *found.notes]})
 
 
-def _is_code(entry: SourceEntry) -> bool:
-    return by_name.of(by_name.with_stated_type(entry.path, entry.type))[0].type == "code"
+def _stem(entry: SourceEntry, settings: IndexSettings) -> str:
+    format_, _ = by_name.of(by_name.with_stated_type(entry.path, entry.type))
+    return by_name.embedded_stem(entry.path, format_.type, file_stems=settings.file_stems)

@@ -228,7 +228,7 @@ def _size(sampled: _Sampled, entry: SourceEntry) -> _TokenCounts:
     in_tokens = 1.0 if chunks.unit == "tokens" else tokens / found.characters
     most = tokens * _MAX_CUT.get(found.type, _MAX_CUT_OTHERWISE)
     chunk = min(chunks.size * in_tokens, settings.embedder.max_input_tokens)
-    stem = by_name.embedded_stem(entry.path) if settings.file_stems and found.type == "code" else ""
+    stem = by_name.embedded_stem(entry.path, found.type, file_stems=settings.file_stems)
     if stem:
         of_name = len(sampled.tokenizer.starts(stem)) + SEPARATOR_TOKENS
         repeated = of_name * tokens / _USUAL_CHUNK[chunks.granularity](chunk)

@@ -120,10 +120,15 @@ def split(name: str) -> tuple[str, str]:
     return (stem, extension) if stem else (extension, "")
 
 
-def embedded_stem(path: str) -> str:
-    """Return the name that is embedded with the code of a file: its stem, or the folder's if the stem tells nothing.
+def embedded_stem(path: str, type_: str, *, file_stems: bool) -> str:
+    """Return the name that an index embeds with a file of this type. Only code has one, and only with `file_stems`."""
+    return file_stem(path) if file_stems and type_ == "code" else ""
 
-    It is empty if the file is in no folder that could lend its name.
+
+def file_stem(path: str) -> str:
+    """Return the name of a file of code: its stem, or the name of its folder if the stem says nothing.
+
+    It is empty if the stem says nothing and the file lies in no folder.
     """
     *folders, name = PurePosixPath(path).parts or ("",)
     stem = PurePosixPath(name).stem
@@ -141,8 +146,8 @@ def changes_chunks(before: str, now: str, *, file_stems: bool, sidecars: bool) -
     if sidecars and is_sidecar(before) != is_sidecar(now):
         return True
     form = of(now)
-    stems_differ = file_stems and form[0].type == "code" and embedded_stem(before) != embedded_stem(now)
-    return of(before) != form or stems_differ
+    old, new = (embedded_stem(path, form[0].type, file_stems=file_stems) for path in (before, now))
+    return of(before) != form or old != new
 
 
 _LANGUAGE_OF = {extension: language for language, extensions in LANGUAGES.items() for extension in extensions.split()}

@@ -50,8 +50,6 @@ from worker.tokens.tokenizers import cl100k, counted
 PREPARE_SECONDS = 20.0
 #: Chunks after which a claim starts no further file: small files may hold much text, all of it in memory.
 PREPARE_CHUNKS = 20_000
-#: The type of files that are embedded with their stems.
-_CODE = "code"
 #: Bytes of an id.
 _ID_BYTES = 16
 #: Maximum characters of an unexpected exception that a file's message quotes.
@@ -253,9 +251,8 @@ class _Reading:
         pointer = run.index.source.narrowed_to or ""
         chunks: Sequence[Chunk] = chunk(document, settings.chunks, guarded, max_tokens, pointer, read=read)
         guarded.check_chunks(len(chunks), settings.embedder.dimensions)
-        if settings.file_stems and document.type == _CODE:
-            chunks = with_stem(chunks, by_name.embedded_stem(self._claim.path), tokenizer, max_tokens)
-        return chunks, has_vectors
+        stem = by_name.embedded_stem(self._claim.path, document.type, file_stems=settings.file_stems)
+        return with_stem(chunks, stem, tokenizer, max_tokens), has_vectors
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

@@ -14,7 +14,7 @@ from psycopg.rows import class_row
 
 from schemas.content.document import Chunk, text_hash
 from schemas.errors import LeaseLost
-from worker.formats.by_name import embedded_stem
+from worker.formats.by_name import file_stem
 from worker.reading import as_read
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.index.files import FileClaim
@@ -116,10 +116,10 @@ def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]
 
 def with_embedded_form(chunk: Chunk, content_hash: str, type_: str | None, path: str) -> Chunk:
     """Return a chunk of a row with what the row lacks of its embedded text. `path` is that of its indexed file."""
-    chunk = chunk._replace(read=as_read(type_, chunk.text), stem=embedded_stem(path))
+    chunk = chunk._replace(read=as_read(type_, chunk.text), stem=file_stem(path))
     if text_hash(chunk.embedded_text) == content_hash:
         return chunk
-    # its index embeds no stems, or this one would have made the chunk too long
+    # not code, or an index without stems, or the stem would have made the chunk too long
     return chunk._replace(stem="")
 
 

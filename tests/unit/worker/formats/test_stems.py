@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.formats.by_name import changes_chunks, embedded_stem
+from worker.formats.by_name import changes_chunks, embedded_stem, file_stem
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,12 @@ from worker.formats.by_name import changes_chunks, embedded_stem
     ],
 )
 def test_it_is_the_stem_or_the_folder_of_a_file_that_stands_for_it(path: str, stem: str) -> None:
-    assert embedded_stem(path) == stem
+    assert file_stem(path) == stem
+
+
+def test_only_code_has_one_and_only_in_an_index_with_stems() -> None:
+    cases = [("code", True), ("code", False), ("markdown", True)]
+    assert [embedded_stem("a/parser", type_, file_stems=stems) for type_, stems in cases] == ["parser", "", ""]
 
 
 @pytest.mark.parametrize(
