@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
@@ -69,6 +69,24 @@ class PlacedChunk:
 StagedChunk = tuple[PlacedChunk, Keywords | None, bool]
 
 
+class _LostRow(NamedTuple):
+    """A row of `lost`, before the columns of its `Chunk`."""
+
+    file_id: UUID
+    type: str | None
+    path: str
+    id: UUID
+    place: int
+    content_hash: str
+    language: str | None
+    lead: str
+    trail: str
+    embedded: bool
+
+
+_ROW_COLUMNS = len(_LostRow._fields)
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkTombstones:
     """Vectors of one index to delete; no late write can bring back those in `final`."""
@@ -94,23 +112,11 @@ def read_lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[PlacedChunk]
     """Return the live chunks of files whose vectors the store lacks, in order."""
     by_file: dict[UUID, list[PlacedChunk]] = defaultdict(list)
     with pool.connection() as connection:
-        for (
-            file_id,
-            id_,
-            index,
-            content_hash,
-            language,
-            lead,
-            trail,
-            embedded,
-            *columns,
-            type_,
-            path,
-        ) in connection.execute(_SQL["lost"], {"files": list(files)}):
-            chunk = with_embedded_form(Chunk(*columns), content_hash, type_, path)
-            by_file[file_id].append(
-                PlacedChunk(id_, file_id, index, chunk, content_hash, language, lead, trail, embedded)
-            )
+        for columns in connection.execute(_SQL["lost"], {"files": list(files)}):
+            row = _LostRow(*columns[:_ROW_COLUMNS])
+            chunk = with_embedded_form(Chunk(*columns[_ROW_COLUMNS:]), row.content_hash, row.type, row.path)
+            facts = row.content_hash, row.language, row.lead, row.trail, row.embedded
+            by_file[row.file_id].append(PlacedChunk(row.id, row.file_id, row.place, chunk, *facts))
     return by_file
 
 

@@ -4,9 +4,9 @@ FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_i
 
 -- name: lost
 -- live, but without their vectors in the store
-SELECT c.file_id, c.id, chunk_index, content_hash, c.language, lead, trail, embedded, chunk_text, start_char, end_char,
-       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page, f.type,
-       coalesce(f.live_path, f.path)
+SELECT c.file_id, f.type, coalesce(f.live_path, f.path), c.id, chunk_index, content_hash, c.language, lead, trail, embedded,
+       chunk_text, start_char, end_char, start_line, end_line, tokens_estimate, context, json_pointer, title, symbol,
+       node_type, scope, level, page
 FROM search_index_file f CROSS JOIN LATERAL (
     -- the order makes the plan look up each file: a join would read all chunks
     SELECT * FROM chunk c WHERE c.file_id = f.id AND c.live AND c.lost ORDER BY c.chunk_index) c
