@@ -11,8 +11,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from api.cli.service.connection import Connection
+from api.cli.terminal.progress import wait
+from api.cli.verbs import manage
+from foldex_client import Status, Tool
 from tests.chaos.cluster import client_of
 from tests.fakes.embeddings import EmbeddingsFake
+from tests.integration.commanding import foldex
 from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker.state.index import tools
 from worker.state.index.tools import NewIndex
@@ -283,7 +288,9 @@ def test_the_renewal_of_another_tool_of_the_folder_renews_nothing_else(place: Pl
     assert [shown(running, each)["index"]["file_stems"] for each in (whole, part)] == [False, True]
 
 
-def test_a_renewal_waits_for_a_changed_config(place: Place, provider: EmbeddingsFake) -> None:
+def test_a_renewal_waits_for_a_changed_config(
+    place: Place, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running, tool = place.running, older(place)
     place.write("parser.py")
     reindexed(running, tool)
@@ -295,8 +302,15 @@ def test_a_renewal_waits_for_a_changed_config(place: Place, provider: Embeddings
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
     (passed_over,) = running.post(f"/api/projects/{place.project}/reindex", {"full": True, "renew_text": True})["items"]
     assert (passed_over["tool_id"], passed_over["warning"]) == (tool, refused.json()["detail"])
-    hold.release()
-    eventually(lambda: shown(running, tool)["updating"] is None, 60, running.logs)
+
+    def released(service: Connection, waited: Tool) -> Status:
+        hold.release()
+        return wait(service, waited)
+
+    monkeypatch.setattr(manage, "wait", released)
+    options = "--full", "--renew-text", "--wait"
+    done = foldex(running, "reindex", "--all", "--project", place.project, *options)
+    assert (done.returncode, done.stderr) == (0, f"{shown(running, tool)['name']}: {refused.json()['detail']}\n")
     assert shown(running, tool)["index"]["file_stems"] is True
 
 

@@ -197,6 +197,10 @@ def _reindex_all(service: Connection, options: _Options, allow_removals: bool | 
     started = [state for it in projects for state in _reindex(service, it, options, allow_removals)]
     found = [(by_id[state.tool_id], state) for state in started if state.tool_id in by_id]
     if is_waiting:
+        for tool, state in found:
+            # after the wait, no status says that a renewal was refused
+            if state.warning:
+                output.note(f"{tool.name}: {state.warning}")
         found = [(tool, wait(service, tool)) for tool, _ in found]
     if service.invocation.as_json:
         output.print_items(state for _, state in found)
