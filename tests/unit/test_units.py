@@ -16,7 +16,7 @@ from tests import units
 from tests.composed import OURS, SERVICES, command_of
 from tests.documents import DOCS, ROOT
 from tests.unit.test_deploy import OURS_AND_FOREIGN
-from worker.hosts.told import OF_API, OF_ONE_MACHINE
+from worker.hosts.compared_settings import OF_API, OF_ONE_MACHINE
 
 PAGE = (DOCS / "how-to" / "several-machines.md").read_text()
 UNITS = {path.stem.removeprefix("foldex-"): units.read(path) for path in units.UNITS}

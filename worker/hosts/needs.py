@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.errors import FoldexError
-from worker.hosts.told import S3_CREDENTIALS, provider_keys
+from worker.hosts.compared_settings import S3_CREDENTIALS, provider_keys
 from worker.state.index.tools import Index
 
 #: By the kind of the source.

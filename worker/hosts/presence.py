@@ -15,7 +15,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from schemas.errors import SchemaBehind
-from worker.hosts.told import registration
+from worker.hosts.compared_settings import registration
 from worker.machine.host import this_host
 from worker.settings import Settings
 from worker.state import hosts

@@ -24,9 +24,9 @@ from tests.integration.database import do
 from tests.integration.steps.site import Site
 from tests.service import environment, eventually
 from worker.hosts import compare, presence
+from worker.hosts.compared_settings import registration
 from worker.hosts.needs import NeededSettings
 from worker.hosts.presence import Presence
-from worker.hosts.told import registration
 from worker.machine.host import Host
 from worker.resources import Resources
 from worker.settings import Settings

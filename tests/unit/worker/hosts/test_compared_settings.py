@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from schemas.release import RELEASE
-from worker.hosts import needs, told
-from worker.hosts.told import OF_API, OF_FEW, OF_ONE_MACHINE, S3_CREDENTIALS, hashes_of, registration
+from worker.hosts import compared_settings, needs
+from worker.hosts.compared_settings import OF_API, OF_FEW, OF_ONE_MACHINE, S3_CREDENTIALS, hashes_of, registration
 from worker.settings import Settings
 
 ROOT = Path(__file__).parents[4]
@@ -76,7 +76,7 @@ def test_each_setting_is_of_one_machine_or_compared() -> None:
 
 
 def test_what_work_needs_is_told_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "uses_s3", lambda _: False)
+    monkeypatch.setattr(compared_settings, "uses_s3", lambda _: False)
     needed = {name for group in (needs._OF_SOURCE, needs._OF_STORE) for names in group.values() for name in names}
     needed |= {*needs._OF_MODEL, *needs._OF_LLM, *needs._INDISPENSABLE}
     assert needed <= set(hashes_of(Settings(), "salt", "worker"))
