@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from schemas.wording import list_first
 from worker.tokens.tokenizers import cl100k
 
 #: Tokens that are left for the line that says that the answer was cut, at most.
@@ -153,5 +154,4 @@ def shortened(text: str, max_tokens: int) -> str:
 
 def places(entries: Sequence[ResultEntry[Item]], named: int = NAMED_PLACES) -> str:
     """The places of entries that were left out."""
-    first = ", ".join(entry.place for entry in entries[:named])
-    return first + (f" and {len(entries) - named} more" if len(entries) > named else "")
+    return list_first([entry.place for entry in entries], named)

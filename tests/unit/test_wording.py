@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.wording import amount, indefinite
+from schemas.wording import amount, indefinite, list_first
 
 ROOT = Path(__file__).parents[2]
 #: Plurals, which are wrong after the number 1.
@@ -94,3 +94,12 @@ def test_the_word_fits_the_number(count: float, words: str) -> None:
 @pytest.mark.parametrize(("name", "said"), [("int", "an int"), ("file", "a file"), ("index", "an index")])
 def test_the_article_fits_the_noun(name: str, said: str) -> None:
     assert indefinite(name) == said
+
+
+@pytest.mark.parametrize(
+    ("most", "said"), [(1, "a and 2 more"), (2, "a, b and 1 more"), (3, "a, b, c"), (4, "a, b, c")]
+)
+def test_the_first_names_are_listed_and_the_others_counted(most: int, said: str) -> None:
+    assert list_first(["a", "b", "c"], most) == said
+    assert list_first([], most) == ""
+    assert list_first(["a"] * 2001, 1) == "a and 2,000 more"

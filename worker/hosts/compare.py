@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.wording import amount, noun
+from schemas.wording import amount, list_first, noun
 from worker.hosts.presence import MAX_CLOCK_SECONDS, is_wrong
 from worker.machine.host import Host, plain
 from worker.state import hosts
@@ -114,9 +114,7 @@ def _services(processes: Sequence[HostProcess]) -> Iterable[Finding]:
 def _named(names: Sequence[str]) -> str:
     """Name a few processes, and the number of the others."""
     shown = list(dict.fromkeys(names))
-    if len(shown) > MAX_NAMED:
-        return f"{', '.join(shown[:MAX_NAMED])} and {len(shown) - MAX_NAMED} more"
-    return _listed(shown)
+    return list_first(shown, MAX_NAMED) if len(shown) > MAX_NAMED else _listed(shown)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from schemas.content.document import SourceEntry
 from schemas.reason import Reason
 from schemas.tool import IndexSettings
+from schemas.wording import list_first
 from worker.formats.by_name import LANGUAGES, plain_type, type_names
 from worker.formats.registry import BY_EXTENSION, BY_TYPE
 from worker.ignore import Active, Rules, nothing
@@ -178,8 +179,7 @@ def _unless(matched: Collection[str], entries: Mapping[str, Value]) -> dict[str,
 
 def _part(name: str, shown: Sequence[str]) -> str:
     """Name some entries of a list of the config in words; "" for none."""
-    more = f" and {len(shown) - _MAX_NAMED:,} more" if len(shown) > _MAX_NAMED else ""
-    return f"config.{name} {', '.join(shown[:_MAX_NAMED])}{more}" if shown else ""
+    return f"config.{name} {list_first(shown, _MAX_NAMED)}" if shown else ""
 
 
 def _shown_type(type_: str) -> str:

@@ -9,6 +9,7 @@ from schemas.content.metadata import Value, is_access_list, usable_metadata
 from schemas.content.stated import MAX_SIDECAR_BYTES
 from schemas.errors import FileError
 from schemas.reason import Reason
+from schemas.wording import list_first
 
 #: Maximum keys that a message names, and characters of each.
 _MAX_NAMED, _MAX_KEY = 10, 64
@@ -42,9 +43,8 @@ def _wrong() -> FileError:
 
 
 def _warning(left_out: list[str]) -> str:
-    named = ", ".join(repr(key[:_MAX_KEY]) for key in left_out[:_MAX_NAMED])
-    more = f" and {len(left_out) - _MAX_NAMED} more" if len(left_out) > _MAX_NAMED else ""
-    left = f"These keys are left out: {named}{more}. Values are as those of nodes."
+    named = list_first([repr(key[:_MAX_KEY]) for key in left_out], _MAX_NAMED)
+    left = f"These keys are left out: {named}. Values are as those of nodes."
     if not any(map(is_access_list, left_out)):
         return left
     return f"{left} A file never decides who may read another one: set `acl` on nodes or in config.rules."

@@ -18,6 +18,7 @@ from api.search.text.path_pattern import PathPattern
 from schemas.content.document import SourceEntry
 from schemas.errors import FileError
 from schemas.queries.search import UNEMBEDDED_CHARACTERS, Filters, Hit, Note, SearchRequest
+from schemas.wording import list_first
 from worker.formats import by_name
 from worker.formats.secrets import suspect
 from worker.ignore import Rules
@@ -235,13 +236,8 @@ def _texts(search: UnindexedSearch, contents: Iterable[tuple[_Place, bytes | Non
 def _described(location: RequestedLocation) -> str:
     """The path, and the folders below it that tools search."""
     roots = [root.removeprefix(NODES) for root in location.covered]
-    return f"{location.path} (but for {_listed(roots)})" if roots else location.path
+    return f"{location.path} (but for {list_first(roots, MAX_LISTED_PATHS)})" if roots else location.path
 
 
 def _paths_note(code: str, what: str, paths: Sequence[str]) -> Note:
-    return Note(code=code, detail=f"{what} {_listed(paths)}.")
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MAX_LISTED_PATHS} more" if len(paths) > MAX_LISTED_PATHS else ""
-    return f"{', '.join(paths[:MAX_LISTED_PATHS])}{more}"
+    return Note(code=code, detail=f"{what} {list_first(paths, MAX_LISTED_PATHS)}.")

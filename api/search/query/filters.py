@@ -15,6 +15,7 @@ from api.search.text.metadata_filter import AT_REST_SECONDS, MAX_AT_REST, Check,
 from api.search.text.visibility import VisibleFiles, ids_of, visible_files
 from schemas.errors import FilterMatchesNothing
 from schemas.queries.search import Filters, Query
+from schemas.wording import list_first
 from worker.state.index import file_lookup
 from worker.state.pool import Pool
 from worker.state.search import found_chunks, metadata, symbols
@@ -278,5 +279,4 @@ def _any_has_type(
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-    return (", ".join(names[:MAX_LISTED_NAMES]) or "none") + more
+    return list_first(names, MAX_LISTED_NAMES) or "none"

@@ -15,6 +15,7 @@ from api.http.lookup_cache import LookupCache
 from api.search.text.metadata_filter import AT_REST_SECONDS, keys_of, takes_of
 from api.search.text.path_pattern import PathPattern, Takes
 from schemas.queries.metadata import MetadataRule, MetadataView
+from schemas.wording import list_first
 from worker.state.pool import Pool
 from worker.state.search import metadata
 from worker.state.search.metadata import MetadataState
@@ -115,9 +116,8 @@ def _unmatched(pool: Pool, index_id: UUID, rules: Sequence[MetadataRule]) -> str
             return None
     if not left:
         return None
-    named = ", ".join(f"{path[:MAX_NAMED_CHARACTERS]!r}" for path, _ in left[:MAX_NAMED])
-    more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
-    return f"No listed file matches config.rules {named}{more}; correct or remove that, as it sets and hides nothing."
+    named = list_first([repr(path[:MAX_NAMED_CHARACTERS]) for path, _ in left], MAX_NAMED)
+    return f"No listed file matches config.rules {named}; correct or remove that, as it sets and hides nothing."
 
 
 def _takes(rule: MetadataRule) -> Takes:

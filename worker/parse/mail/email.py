@@ -13,6 +13,7 @@ from itertools import chain
 
 from schemas.content.document import Document
 from schemas.errors import FileError
+from schemas.wording import list_first
 from worker.parse.encodings import decode, decoded, text_encoding
 from worker.parse.limits import Limits
 from worker.parse.mail.mended import mend
@@ -181,8 +182,7 @@ def _attachments(message: Message) -> Iterator[str]:
 def attachments_line(names: Sequence[str]) -> Iterator[str]:
     """Yield the line of a message's head that names its attachments, if it has any."""
     if names:
-        remainder = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        yield f"Attachments: {', '.join(names[:_MAX_NAMED])}{remainder}"
+        yield f"Attachments: {list_first(names, _MAX_NAMED)}"
 
 
 def _name(part: Message) -> str:

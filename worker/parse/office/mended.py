@@ -15,6 +15,7 @@ from zipfile import ZIP_STORED, ZipFile
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.reason import Reason
+from schemas.wording import list_first
 from worker.formats.registry import Format
 from worker.parse import zip_members
 from worker.parse.limits import Limits
@@ -116,10 +117,7 @@ def noted(document: Document, lost: Iterable[str]) -> Document:
     names = list(dict.fromkeys(lost))
     if not names:
         return document
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    note = (
-        f"Parts of the file are damaged or missing ({', '.join(names[:_MAX_NAMED])}{more}); save it again to find all."
-    )
+    note = f"Parts of the file are damaged or missing ({list_first(names, _MAX_NAMED)}); save it again to find all."
     return replace(document, note=" ".join(filter(None, (document.note, note))))
 
 

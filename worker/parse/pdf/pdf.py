@@ -17,6 +17,7 @@ from pypdfium2 import raw
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.reason import Reason
+from schemas.wording import list_first
 from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
@@ -73,9 +74,8 @@ def read(data: bytes, limits: Limits) -> Document:
 
 def _note(damaged: list[int], *, is_cut: bool) -> str:
     """Return a note with the missing parts and the remedy; "" if none are missing."""
-    more = f" and {len(damaged) - _MAX_NAMED} more" if len(damaged) > _MAX_NAMED else ""
     missing = ["the end of the file"] if is_cut else []
-    missing += [f"pages {', '.join(map(str, damaged[:_MAX_NAMED]))}{more}"] if damaged else []
+    missing += [f"pages {list_first([*map(str, damaged)], _MAX_NAMED)}"] if damaged else []
     return (
         f"Parts of the file are damaged or missing ({'; '.join(missing)}); save it again to find all."
         if missing
