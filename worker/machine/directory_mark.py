@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
+from worker.machine.handles import sync_directory
+
 #: Name of the file.
 FILE = ".foldex-directory"
 #: Bytes that are read of the file, more than it has.
@@ -91,14 +93,14 @@ def add_mark(directory: Path, mark: Mark) -> None:
         _add_without_links(directory, mark)
     finally:
         written.unlink()
-    _sync(directory)
+    sync_directory(directory)
 
 
 def replace_mark(directory: Path, mark: Mark) -> None:
     """Create the directory if it is missing, and replace any other mark by this one. Raises `OSError`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(directory, mark).replace(directory / FILE)
-    _sync(directory)
+    sync_directory(directory)
 
 
 def _add_without_links(directory: Path, mark: Mark) -> None:
@@ -124,11 +126,3 @@ def _write(directory: Path, mark: Mark) -> Path:
 
 def _text(mark: Mark) -> bytes:
     return f"{mark.id} {mark.installation}\n".encode()
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

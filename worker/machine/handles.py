@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 #: Flags to open a directory that is listed.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -162,3 +163,9 @@ def closing(handle: int) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def sync_directory(directory: Path) -> None:
+    """Write the entries of a directory to its disk, so that they survive a power failure. Raises `OSError`."""
+    with closing(os.open(directory, os.O_RDONLY)) as handle:
+        os.fsync(handle)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.reason import Reason
 from worker.machine.disk_space import DiskSpace
+from worker.machine.handles import sync_directory
 
 if TYPE_CHECKING:
     from worker.objects.object_store import ObjectReader, ObjectWriter
@@ -141,7 +142,7 @@ class _FileWriter:
             os.fsync(self.file.fileno())
             self.file.close()
             self.temporary.replace(self.path)
-            _sync(self.path.parent)
+            sync_directory(self.path.parent)
 
     def abort(self) -> None:
         """See `ObjectWriter`."""
@@ -169,17 +170,9 @@ def _disk_errors(directory: Path) -> Iterator[None]:
 def _make_directory(path: Path) -> None:
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
-        _sync(path.parent)
+        sync_directory(path.parent)
 
 
 def _unfinished(path: Path) -> str:
     """Return the name prefix of unfinished files for a path."""
     return f".new-{path.name}-"
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
