@@ -146,7 +146,7 @@ CREATE TABLE search_tool (
     -- the index that is built beside the present one, and its config
     next_index_id uuid REFERENCES search_index (id),
     next_config jsonb,
-    -- why the last change of the config failed
+    -- why the last change of the config, or the last renewal of its texts, failed
     update_error text,
     -- when the clock starts the next run
     next_run_at timestamptz

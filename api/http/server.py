@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from socket import socket
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 import structlog
 import uvicorn
@@ -47,6 +47,8 @@ EXHAUSTED_SECONDS = 1.0
 #: The number of connections of a process that has not started or has ended: no other leaves it any.
 _AWAY = 2**32 - 1
 
+_Connection = TypeVar("_Connection")
+
 log = structlog.get_logger()
 
 
@@ -69,19 +71,19 @@ class SignalledServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._signalled.set)
 
 
-class _Counted(set[Any]):
+class _Counted(set[_Connection]):
     """Open connections, whose number is noted whenever it changes."""
 
     def __init__(self, note: Callable[[int], None]) -> None:
         super().__init__()
         self._note = note
 
-    def add(self, connection: Any, /) -> None:
+    def add(self, connection: _Connection, /) -> None:
         """See `set`."""
         super().add(connection)
         self._note(len(self))
 
-    def discard(self, connection: Any, /) -> None:
+    def discard(self, connection: object, /) -> None:
         """See `set`."""
         super().discard(connection)
         self._note(len(self))
