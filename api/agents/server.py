@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -60,58 +60,72 @@ Refusal = Callable[[Context, str], str | None]
 log = structlog.get_logger()
 
 
+class _Handlers:
+    """Answers calls of the protocol. A caller sees the tools that its key allows."""
+
+    def __init__(self, tools: Mapping[str, AgentTool[Any]], access: Open, refusal: Refusal) -> None:
+        self._tools, self._access, self._refusal = tools, access, refusal
+        self._listed = [(tool.scope, _described(tool)) for tool in tools.values()]
+
+    async def list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        """List the tools."""
+        # other versions of the protocol have no such field
+        hidden = {} if context.protocol_version == tasks.VERSION else {"execution": None}
+        allowed = [
+            each.model_copy(update=hidden) for scope, each in self._listed if self._refusal(context, scope) is None
+        ]
+        return ListToolsResult(tools=allowed)
+
+    async def call_tool(self, context: Context, asked: CallToolRequestParams) -> CallToolResult:
+        """Run a tool."""
+        tool = self._tools.get(asked.name)
+        if tool is None:
+            return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(self._tools)}.")
+        refused = self._refusal(context, tool.scope)
+        return _failed(refused) if refused else await _call(tool, asked.arguments or {}, context, self._access)
+
+    async def list_resources(self, context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
+        """List the indexed folders."""
+        async with refusing(), self._access(context) as opened:
+            return await resources.list_resources(opened)
+
+    async def list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        """List the templates of addresses."""
+        return resources.TEMPLATES
+
+    async def read_resource(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
+        """Read a file, or lines of it."""
+        async with refusing(), self._access(context) as opened:
+            return await resources.read_resource(opened, str(asked.uri))
+
+    async def list_prompts(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
+        """List the prompts."""
+        return prompts.LISTED
+
+    async def get_prompt(self, _: Context, asked: GetPromptRequestParams) -> GetPromptResult:
+        """Fill in a prompt."""
+        async with refusing():
+            return prompts.get_prompt(asked.name, asked.arguments or {})
+
+
 def make(access: Open, *, allow_delete: bool, refusal: Refusal = lambda _, __: None) -> Server[Any]:
     """The server of all tools. A caller sees those that its key allows."""
     # it logs each session
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    tools = {tool.name: tool for tool in (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS)}
-    if allow_delete:
-        tools[manage.DELETE.name] = manage.DELETE
-    listed = [(tool.scope, _described(tool)) for tool in tools.values()]
-
-    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        # other versions of the protocol have no such field
-        hidden = {} if context.protocol_version == tasks.VERSION else {"execution": None}
-        allowed = [each.model_copy(update=hidden) for scope, each in listed if refusal(context, scope) is None]
-        return ListToolsResult(tools=allowed)
-
-    async def call_tool(context: Context, asked: CallToolRequestParams) -> CallToolResult:
-        tool = tools.get(asked.name)
-        if tool is None:
-            return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(tools)}.")
-        refused = refusal(context, tool.scope)
-        return _failed(refused) if refused else await _call(tool, asked.arguments or {}, context, access)
-
-    async def list_resources(context: Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
-        async with refusing(), access(context) as opened:
-            return await resources.list_resources(opened)
-
-    async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return resources.TEMPLATES
-
-    async def read_resource(context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
-        async with refusing(), access(context) as opened:
-            return await resources.read_resource(opened, str(asked.uri))
-
-    async def list_prompts(_: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
-        return prompts.LISTED
-
-    async def get_prompt(_: Context, asked: GetPromptRequestParams) -> GetPromptResult:
-        async with refusing():
-            return prompts.get_prompt(asked.name, asked.arguments or {})
-
+    tools = [search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS, *([manage.DELETE] if allow_delete else [])]
+    handlers = _Handlers({tool.name: tool for tool in tools}, access, refusal)
     server = Server[Any](
         "foldex",
         version=__version__,
         title="Foldex",
         instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
     )
     tasks.offer(server, access, refusal)
     return server

@@ -114,12 +114,7 @@ def search(
     answers by words at once, and by meaning once that is indexed. A folder of at most 2,000 files is brought up to date
     first; of a larger one that is not watched, a note tells the age.
     """
-    body: Json = {"query": query, "top_k": top_k}
-    body |= {"mode": mode} if mode else {}
-    body |= {"tree": tree} if tree else {}
-    # a chunk may be of one line
-    near = min(context, MAX_NEAR)
-    body |= {"before": near, "after": near} if near else {}
+    body = _body(query, top_k, mode, tree, context)
     consents = ask_for(paths or (".",), is_sure=yes)
     places: dict[tuple[str, str], FolderPart] = {}
     answers: list[PlacedAnswer] = []
@@ -132,10 +127,7 @@ def search(
 
     def ask(place: FolderPart) -> None:
         asked = body | {"filters": _filters(place, types, glob, where)}
-        answer = _current(service, place.tool, asked)
-        if not answer.results and LATER & _codes(answer):
-            answer = _later(service, place.tool, asked, deadline)
-        answers.append(PlacedAnswer(place.tool, answer))
+        answers.append(PlacedAnswer(place.tool, _answer(service, place.tool, asked, deadline)))
 
     with connect(invocation, start_if=before_start(consents)) as service:
         has_failed = service.try_each(consents, find)
@@ -151,6 +143,14 @@ def search(
 
             open_hit(hits[0].tool, hits[0].hit, is_here=service.is_here)
         return ERROR if has_failed else FOUND if hits else NOTHING
+
+
+def _body(query: str, top_k: int, mode: str | None, tree: str | None, context: int) -> Json:
+    """The request for a search."""
+    # a chunk may be of one line
+    near = min(context, MAX_NEAR)
+    options = {"mode": mode, "tree": tree, "before": near, "after": near}
+    return {"query": query, "top_k": top_k} | {name: value for name, value in options.items() if value}
 
 
 def _best(answers: Sequence[PlacedAnswer], top_k: int) -> list[PlacedHit]:
@@ -212,6 +212,12 @@ def _filters(found: FolderPart, types: str | None, glob: str | None, where: Sequ
     pattern = found.pattern(glob)
     given = {"path": pattern, "types": types and types.split(","), "metadata": metadata_filter(where, found.tool)}
     return {name: value for name, value in given.items() if value}
+
+
+def _answer(service: Connection, tool: Tool, body: Json, deadline: float) -> Answer:
+    """The current answer; if it is empty while files are being indexed, a later one."""
+    answer = _current(service, tool, body)
+    return answer if answer.results or not LATER & _codes(answer) else _later(service, tool, body, deadline)
 
 
 def _current(service: Connection, tool: Tool, body: Json) -> Answer:
