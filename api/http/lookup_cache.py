@@ -36,14 +36,14 @@ Value = TypeVar("Value")
 class LookupCache(Generic[Key, Value]):
     """A cache of recent lookups, of which all together have at most the size `entries`. Thread-safe.
 
-    Each is kept for `seconds`, or for `rest` times as long as it took if that is longer, up to `MAX_REST_SECONDS`.
-    Missing values are not cached.
+    Each is kept for `seconds`, which its key may decide, or for `rest` times as long as it took if that is longer, up
+    to `MAX_REST_SECONDS`. Missing values are not cached.
     """
 
     def __init__(
         self,
         read: Callable[[Key], Value | None],
-        seconds: float = CACHE_SECONDS,
+        seconds: float | Callable[[Key], float] = CACHE_SECONDS,
         entries: int = MAX_ENTRIES,
         size: Callable[[Key, Value], int] = lambda _key, _value: 1,
         rest: float = 0.0,
@@ -51,7 +51,8 @@ class LookupCache(Generic[Key, Value]):
         self._read = read
         self._lock = Lock()
         self._size = size
-        self._seconds, self._rest = seconds, rest
+        self._seconds = seconds if callable(seconds) else lambda _key: seconds
+        self._rest = rest
         #: Values with their sizes, and the seconds for which each is kept.
         self._values: TLRUCache[Key, tuple[Value, int, float]] = TLRUCache(entries, ends_at, getsizeof=itemgetter(1))
         self._forgotten = 0
@@ -82,7 +83,7 @@ class LookupCache(Generic[Key, Value]):
     def _look(self, key: Key, forgotten: int, read: Callable[[], Value | None] | None = None) -> Value | None:
         began = time.perf_counter()
         value = self._read(key) if read is None else read()
-        seconds = max(self._seconds, min(MAX_REST_SECONDS, self._rest * (time.perf_counter() - began)))
+        seconds = max(self._seconds(key), min(MAX_REST_SECONDS, self._rest * (time.perf_counter() - began)))
         with self._lock:
             if value is None or forgotten != self._forgotten:
                 return value

@@ -22,8 +22,6 @@ from worker.state.search import found_chunks, metadata, symbols
 from worker.state.search.metadata import MetadataState
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
-#: Maximum number of resolved filters in a process's cache. One may have over a thousand ids.
-MAX_RESOLVED = 256
 #: Seconds for which they are cached during a run, and for which the start of a run may go unnoticed. The shortest run
 #: takes longer, so a caller who waits for a run finds what it indexed.
 RESOLVED_SECONDS = 0.05
@@ -140,7 +138,7 @@ def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> Reso
     view_json = index.metadata.model_dump_json() if by_metadata else ""
     filters_json = query.filters.model_dump_json()
     key = _FilterLookup(index.id, filters_json, view_json, state, visible, pool, index, query.filters, check)
-    look = _at_rest.get if state.is_at_rest else _resolved.get if is_any_age else _resolved.fresh
+    look = _resolved.get if is_any_age or state.is_at_rest else _resolved.fresh
     return cast("ResolvedFilters", look(key))
 
 
@@ -194,13 +192,16 @@ def _size(key: _FilterLookup, resolved: ResolvedFilters) -> int:
     return size_at_rest(len(ids or ()) + len(resolved.symbol_ids) + len(resolved.scope_ids), text)
 
 
+def _seconds(key: _FilterLookup) -> float:
+    # Without a task no file changes, so a large folder's files need not be listed for each query. Only a repair of
+    # wrong counts does without one: what it corrects is seen by the next task, or after this time.
+    return AT_REST_SECONDS if key.state.is_at_rest else RESOLVED_SECONDS
+
+
 _states: LookupCache[tuple[Pool, UUID], MetadataState] = LookupCache(lambda key: metadata.state(*key), RESOLVED_SECONDS)
 _resolved: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(
-    _resolve, RESOLVED_SECONDS, MAX_RESOLVED, rest=RESOLVED_REST
+    _resolve, _seconds, MAX_AT_REST, _size, RESOLVED_REST
 )
-#: Without a task no file changes, so a large folder's files need not be listed for each query. Only a repair of wrong
-#: counts does without one: what it corrects is seen by the next task, or after `AT_REST_SECONDS`.
-_at_rest: LookupCache[_FilterLookup, ResolvedFilters] = LookupCache(_resolve, AT_REST_SECONDS, MAX_AT_REST, _size)
 
 
 def check_any_passes(pool: Pool, index: SeenIndex, filters: ResolvedFilters) -> None:

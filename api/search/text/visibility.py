@@ -28,7 +28,7 @@ Check = Callable[[], None]
 #: Seconds for which a process remembers which files are visible, as long as no list changes: files that a run adds
 #: meanwhile stay hidden until then. Without a run, nothing changes.
 VISIBLE_SECONDS, AT_REST_SECONDS = 0.5, 300
-#: The size of all that is remembered for each of these times, in files of 300 bytes: 180 MB.
+#: The size of all that is remembered, in files of 300 bytes: 180 MB.
 MAX_VISIBLE = 600_000
 #: The most files of an index that are remembered: 300 MB. However many, they count as half of that size, so that two
 #: such indexes are, or one and the smaller ones of others.
@@ -81,8 +81,7 @@ def visible_files(
     state = state or metadata.state(pool, index.id)
     is_selective = index.lists is not None and index.lists.is_selective
     key = _Lookup(index.id, principals, version, state, shown_rules, is_selective)
-    cache = _at_rest if state.is_at_rest else _cache
-    visible = cast("_Found", cache.get(key, lambda: _find(pool, index, key, check))).visible
+    visible = cast("_Found", _cache.get(key, lambda: _find(pool, index, key, check))).visible
     if visible is None and index.lists is not None:
         index.lists.sees_all = True
     return visible
@@ -167,11 +166,11 @@ def _size(key: _Lookup, found: _Found) -> int:
     return min(size, MAX_VISIBLE // 2) if size <= MAX_OF_INDEX else size
 
 
-def _remembered(seconds: float) -> LookupCache[_Lookup, _Found]:
-    # each call reads by itself: what it has, such as its connection, must not stay
-    return LookupCache(lambda _key: None, seconds, MAX_VISIBLE, _size)
+def _seconds(key: _Lookup) -> float:
+    return AT_REST_SECONDS if key.state.is_at_rest else VISIBLE_SECONDS
 
 
-_cache, _at_rest = _remembered(VISIBLE_SECONDS), _remembered(AT_REST_SECONDS)
+#: Each call reads by itself: what it has, such as its connection, must not stay.
+_cache: LookupCache[_Lookup, _Found] = LookupCache(lambda _key: None, _seconds, MAX_VISIBLE, _size)
 #: Whether a list may hide a file of an index, as long as no list and no place of a node changes.
 _may_hide: LookupCache[tuple[UUID, Version], bool] = LookupCache(lambda _key: None, AT_REST_SECONDS)

@@ -71,6 +71,13 @@ def test_it_is_looked_up_again_once_it_is_too_old() -> None:
     assert cache.get("a") == "2"
 
 
+def test_the_key_decides_how_long_it_is_kept() -> None:
+    truth = Truth(a="1", b="1")
+    cache = LookupCache(truth.read, seconds=lambda key: 1000 if key == "a" else 0)
+    assert [cache.get(key) for key in "abab"] == ["1"] * 4
+    assert truth.looks == 3
+
+
 @pytest.mark.parametrize(("rest", "most", "looks"), [(0, 1000, 2), (100_000, 1000, 1), (100_000, 0, 2)])
 def test_what_takes_long_is_kept_longer_up_to_a_maximum(
     monkeypatch: pytest.MonkeyPatch, rest: float, most: float, looks: int

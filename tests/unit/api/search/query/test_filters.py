@@ -150,7 +150,7 @@ class _Lookups:
         monkeypatch.setattr(filters, "select_files", self._select)
         monkeypatch.setattr(metadata, "state", lambda _pool, _id: self.state)
         for cache in (filters._resolved, filters._states):
-            kept: TLRUCache[object, tuple[Any, int, float]] = TLRUCache(9, ends_at, timer=lambda: self.now)
+            kept: TLRUCache[object, tuple[Any, int, float]] = TLRUCache(10**6, ends_at, timer=lambda: self.now)
             monkeypatch.setattr(cache, "_values", kept)
             # a lookup may take long on a busy machine
             monkeypatch.setattr(cache, "_rest", 0)
