@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
@@ -12,6 +11,7 @@ from psycopg.rows import args_row
 
 from worker.state.pool import Pool
 from worker.state.queries import load
+from worker.state.search import snippets
 from worker.state.search.snippets import TextRow
 
 #: Maximum seconds for searching all texts of an index.
@@ -85,12 +85,8 @@ def read_files(pool: Pool, ids: Iterable[UUID]) -> list[CodeFile]:
 
 def read_texts(pool: Pool, ids: Iterable[UUID], max_bytes: int) -> dict[UUID, list[TextRow]]:
     """Return the live text of files, up to `max_bytes` in total."""
-    pieces: dict[UUID, list[TextRow]] = defaultdict(list)
     with pool.connection() as connection:
-        values = {"ids": list(ids), "bytes": max_bytes}
-        for file_id, *columns in connection.execute(_SQL["pieces"], values):
-            pieces[file_id].append(TextRow(*columns))
-    return dict(pieces)
+        return snippets.texts(connection, ids, max_bytes)
 
 
 def known_lines(pool: Pool, index_id: UUID, name: str, ids: Sequence[UUID]) -> list[KnownLine]:

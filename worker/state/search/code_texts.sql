@@ -15,16 +15,6 @@ SELECT f.id, f.path,
        (SELECT c.language FROM chunk c WHERE c.file_id = f.id AND c.live AND c.level = 0 LIMIT 1) AS language
 FROM search_index_file f WHERE f.id = ANY (%(ids)s)
 
--- name: pieces
--- the text of files in their order, as far as the bytes of the files allow
-SELECT c.file_id, c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line, c.json_pointer
-FROM (SELECT id FROM (
-          SELECT id, sum(size_bytes) OVER (ORDER BY place) AS bytes
-          FROM search_index_file JOIN unnest(%(ids)s::uuid[]) WITH ORDINALITY AS a (file, place) ON file = id) f
-      WHERE bytes <= %(bytes)s) f
-JOIN chunk c ON c.file_id = f.id
-WHERE c.live AND c.level = 0 ORDER BY c.file_id, c.start_char, c.end_char
-
 -- name: stored_uses
 -- the lines of files that use a name, and those where definitions of it begin
 SELECT file_id, line, false FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s AND file_id = ANY (%(ids)s)

@@ -13,6 +13,7 @@ from schemas.reason import FileStatus
 from worker.state import silent_backends
 from worker.state.pool import Pool, autocommit
 from worker.state.queries import is_true, load, only_of
+from worker.state.search import snippets
 from worker.state.search.snippets import TextRow
 
 #: Maximum bytes of files whose text is held in memory at a time.
@@ -101,10 +102,8 @@ def read_stored(
     with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(TextFile)) as cursor:
         silent_backends.take_time(connection)
         for batch in _batches(filter(is_wanted, cursor.execute(_SQL["stored"], values))):
-            pieces: dict[UUID, list[TextRow]] = {file.id: [] for file in batch}
-            for file_id, *columns in connection.execute(_SQL["pieces"], {"files": list(pieces)}):
-                pieces[file_id].append(TextRow(*columns))
-            yield from ((file, pieces[file.id]) for file in batch if pieces[file.id])
+            texts = snippets.texts(connection, [file.id for file in batch])
+            yield from ((file, texts[file.id]) for file in batch if file.id in texts)
 
 
 def _batches(files: Iterable[TextFile]) -> Iterator[list[TextFile]]:

@@ -6,10 +6,6 @@ WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
 ORDER BY replace(path, '/', E'\x01') COLLATE "C", id_path
 
--- name: pieces
-SELECT file_id, chunk_text, lead, trail, start_char, end_char, start_line, json_pointer FROM chunk
-WHERE file_id = ANY (%(files)s) AND live AND level = 0 ORDER BY file_id, start_char, end_char
-
 -- name: listed_files
 SELECT id, type, stamp, status, live_chunks > 0 AS has_text,
        status IN ('pending', 'indexing', 'failed') AND work = 'read' AND NOT awaits_vectors AS is_behind

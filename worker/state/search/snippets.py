@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
 from schemas.queries.search import ListedChunk, Piece
@@ -90,4 +92,12 @@ def line_count(pool: Pool, file_id: UUID) -> int:
 def text(pool: Pool, file_id: UUID) -> list[TextRow]:
     """Return the texts of a file's live chunks and the texts between them, in order."""
     with pool.connection() as connection:
-        return connection.cursor(row_factory=args_row(TextRow)).execute(_SQL["text"], {"file_id": file_id}).fetchall()
+        return texts(connection, [file_id]).get(file_id, [])
+
+
+def texts(connection: Connection[Any], ids: Iterable[UUID], max_bytes: int | None = None) -> dict[UUID, list[TextRow]]:
+    """Return the live text of files as `text` does; of the first files that together have at most `max_bytes`."""
+    pieces: dict[UUID, list[TextRow]] = defaultdict(list)
+    for file_id, *columns in connection.execute(_SQL["texts"], {"ids": list(ids), "bytes": max_bytes}):
+        pieces[file_id].append(TextRow(*columns))
+    return dict(pieces)

@@ -43,6 +43,12 @@ WHERE c.file_id = %(file)s AND c.live
   AND (%(after_index)s::int IS NULL OR (c.chunk_index, c.id) > (%(after_index)s, %(after_id)s))
 ORDER BY c.chunk_index, c.id LIMIT %(limit)s
 
--- name: text
-SELECT chunk_text, lead, trail, start_char, end_char, start_line, json_pointer FROM chunk
-WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char
+-- name: texts
+-- the text of files in their order, as far as the bytes of the files allow
+SELECT c.file_id, c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line, c.json_pointer
+FROM (SELECT id FROM (
+          SELECT id, sum(size_bytes) OVER (ORDER BY place) AS bytes
+          FROM search_index_file JOIN unnest(%(ids)s::uuid[]) WITH ORDINALITY AS a (file, place) ON file = id) f
+      WHERE %(bytes)s::bigint IS NULL OR bytes <= %(bytes)s) f
+JOIN chunk c ON c.file_id = f.id
+WHERE c.live AND c.level = 0 ORDER BY c.file_id, c.start_char, c.end_char
