@@ -19,7 +19,8 @@ from worker.reading.blobs import blobs, may_have_blobs
 from worker.reading.borders import Borders
 from worker.reading.edits import Edit, merged
 from worker.tokens.byte_tables import Flags, Offsets
-from worker.tokens.invisible import INVISIBLE
+from worker.tokens.invisible import OTHER_FORMS
+from worker.tokens.normal_forms import normalized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,8 @@ class Way:
     Windows path, or a line break before a word. If `may` rejects a text, neither it nor a part of it has edits. Each
     text with full edits or twins contains a sign of `coded` and matches the sign's pattern. In the syntax of ripgrep,
     each text with an edit matches `mark`, and `unit` matches the written form of a character. A line with `anything`
-    may have any words. Parts between `borders` are read alone as within their text.
+    may have any words. Parts between `borders` are read alone as within their text. Only a grep joins `folds`: ends of
+    lines within words, which look like others.
     """
 
     edits: Callable[[str], Iterable[Edit]]
@@ -43,6 +45,7 @@ class Way:
     unit: str
     borders: Borders
     anything: str = ""
+    folds: Callable[[str], Iterable[Edit]] = lambda _: ()
 
     def may_have_words(self, text: str) -> bool:
         """Return whether a text, or a part of it, may have full edits or twins. Patterns with a first sign are fast."""
@@ -107,12 +110,23 @@ def _words(way: Way, text: str, found: Iterable[Edit]) -> str:
 
 
 def full(type_: str | None, text: str) -> Iterator[Edit]:
-    """Return the edits for a grep: the format's edits, without blobs, and the removal of invisible characters."""
+    """Return the edits for a grep: the format's edits, without blobs, and those for other forms of characters."""
     way = way_of(type_)
-    found = iter(way.full(text)) if way else iter(())
-    if text.isascii():
-        return found
-    return merged((Edit(*match.span(), "") for match in INVISIBLE.finditer(text)), found)
+    found = merged(way.full(text), way.folds(text)) if way else iter(())
+    return found if text.isascii() else merged(_in_usual_form(text), found)
+
+
+def _in_usual_form(text: str) -> Iterator[Edit]:
+    """Yield edits that remove invisible characters, compose accents, and replace ligatures and wide letters."""
+    done = 0
+    for match in OTHER_FORMS.finditer(text):
+        start, end = match.span()
+        if match["accents"]:
+            start = max(done, start - 1)
+        read = "" if match["invisible"] else normalized("NFKC", text[start:end])
+        if read != text[start:end]:
+            yield Edit(start, end, read)
+            done = end
 
 
 def may_differ(type_: str | None, text: str) -> bool:

@@ -1,7 +1,7 @@
-r"""Escapes of few languages: PowerShell, Haskell, Pascal, SQL and style sheets.
+r"""Escapes of few languages: PowerShell, Haskell, Pascal, SQL, shells, R, directories and style sheets.
 
-They are `` `u{f6} ``, `\246`, `'G'#246'del'`, `U&'G\00f6del'` and `\f6 `. Some look like names of folders or numbers of
-issues. These count only within a word, and search finds either reading.
+They are `` `u{f6} ``, `\246`, `'G'#246'del'`, `U&'G\00f6del'`, `'G'$'\303\266''del'`, `<U+00F6>`, `\C3\B6` and `\f6 `.
+Some look like names of folders or numbers of issues. These count only within a word, and search finds either reading.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from unicodedata import combining
 
 from worker.reading.edits import Edit, all_of
 
@@ -22,20 +23,32 @@ PASCAL_SIGN, POWERSHELL_SIGN = re.compile("#(?<='#)[0-9$]"), re.compile(r"`u\{")
 #: A literal of SQL, and the escapes within.
 _LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
 _IN_LITERAL = re.compile(rf"\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})(?:\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})){{0,399}}")
+#: Bytes of a name, as shells quote them within its other quotes.
+_SHELL = re.compile(r"\$'(?P<bytes>(?:\\[0-3][0-7]{2}){2,255})'")
+#: Characters that R could not show in its encoding.
+_OF_R = re.compile(rf"<U\+{_HEX}{{4,8}}>(?:<U\+{_HEX}{{4,8}}>){{0,255}}")
+#: Han in a style sheet, alone between quotation marks: names of fonts, mostly.
+_HAN = re.compile(rf"\\(?<=[\"']\\)[4-9]{_HEX}{{3}}(?:\\[4-9]{_HEX}{{3}}){{1,63}}(?=[\"'])")
 _LETTER = "(?:8[89][0-9]|9[0-9]{2}|[1-9][0-9]{3,4})"
 #: A letter by its decimal number, or several from Greek on, with more digits than an octal escape; two
 #: hexadecimal digits and the blank that ends them.
 _AMBIGUOUS = re.compile(
-    r"\\(?:(?P<one>19[2-9]|2[0-9]{2}|3(?:[0-7][89]|[89][0-9]))(?![0-9])"
+    # such as `\252\223`
+    r"\\(?:(?P<pair>2(?:2[3-9]|[345][0-9])(?:\\2(?:2[3-9]|[345][0-9])){1,3}(?![0-9\\]))"
+    r"|(?P<one>19[2-9]|2[0-9]{2}|3(?:[0-7][89]|[89][0-9]))(?![0-9])"
     rf"|(?P<run>{_LETTER}(?:\\{_LETTER}){{1,1023}})(?![0-9])"
+    rf"|(?P<octets>[c-fC-F]{_HEX}(?:\\[89abAB]{_HEX}){{1,3}}(?:\\[c-fC-F]{_HEX}(?:\\[89abAB]{_HEX}){{1,3}}){{0,31}})"
     rf"|(?P<style>[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}}) (?=[^\W\d_]))"
 )
 _HEXES = re.compile(f"{_HEX}+")
 #: The end of a word, and the characters that may precede one.
 _QUOTES = "\"'`"
 _BEFORE_WORD = f"{_QUOTES} \t\n("
-#: The first letter beyond ASCII, and the letters from Greek on without those whose numbers are years.
-_FIRST_LATIN, _FIRST_GREEK = 0xC0, 0x370
+#: The signs before a value of a name in a directory: `CN=\C3\96sterreich`.
+_BEFORE_VALUE = "=,+ "
+#: The first letter beyond ASCII, the first one of Han, and the letters from Greek on without those whose numbers are
+#: years.
+_FIRST_LATIN, _FIRST_GREEK, _FIRST_HAN = 0xC0, 0x370, 0x4E00
 _YEARS = range(0x700, 0x900)
 #: Small letters that begin words; others look like fonts.
 _UMLAUTS = "äöü"
@@ -46,8 +59,11 @@ _MAX_WRITTEN = 24
 _REST = re.compile(r"[\w.-]{0,40}")
 
 #: In the syntax of ripgrep: the mark of each text with such an escape, and the written form of a character.
-MARK = rf"`u\{{|'#[0-9$]|#[0-9$]{_HEX}{{1,4}}'|[uU]&[\"']|\\[0-9]{{3}}|\\[c-fC-F]{_HEX}[ \\]"
-UNIT = rf"`u\{{{_HEX}{{1,6}}\}}|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\[0-9]{{3,5}}|\\[c-fC-F]{_HEX} ?"
+MARK = rf"`u\{{|<U\+|\\[4-9]{_HEX}{{3}}\\|'#[0-9$]|#[0-9$]{_HEX}{{1,4}}'|[uU]&[\"']|\\[0-9]{{3}}|\\[c-fC-F]{_HEX}[ \\]"
+UNIT = (
+    rf"<U\+{_HEX}{{4,8}}>|(?:\\[89a-fA-F]{_HEX}){{2,4}}|'?\$'(?:\\[0-3][0-7]{{2}})+''?|`u\{{{_HEX}{{1,6}}\}}"
+    rf"|'?(?:#\$?{_HEX}{{2,5}})+'?|\\\+?{_HEX}{{4,6}}|\\[0-9]{{3,5}}|\\[c-fC-F]{_HEX} ?"
+)
 
 
 def may_have(text: str) -> bool:
@@ -56,6 +72,7 @@ def may_have(text: str) -> bool:
         ("`" in text and POWERSHELL_SIGN.search(text) is not None)
         or may_have_pascal(text)
         or ("&" in text and _LITERAL.search(text) is not None)
+        or "<U+" in text
     )
 
 
@@ -65,16 +82,30 @@ def may_have_pascal(text: str) -> bool:
 
 
 def in_literals(text: str) -> Iterator[Edit]:
-    """Yield the characters that escapes in literals of SQL stand for."""
+    """Return the edits that decode escapes in literals of SQL, and in names that shells quote in pieces."""
+    return all_of(_of_sql(text), _of_shell(text))
+
+
+def _of_sql(text: str) -> Iterator[Edit]:
     for literal in _LITERAL.finditer(text) if "&" in text else ():
         for match in _IN_LITERAL.finditer(text, *literal.span()):
             if read := _characters(_HEXES.findall(match[0])):
                 yield Edit(*match.span(), read)
 
 
+def _of_shell(text: str) -> Iterator[Edit]:
+    for match in _SHELL.finditer(text) if "$'\\" in text else ():
+        start, end = match.span()
+        # `'G'$'\303\266''del'`, or with a bare word on a side
+        first, last = start - (text[start - 1 : start] == "'"), end + (text[end : end + 1] == "'")
+        read = _utf8(bytes(int(octal, 8) for octal in match["bytes"].split("\\")[1:]))
+        if read and (text[first - 1 : first].isalnum() or text[last : last + 1].isalnum()):
+            yield Edit(first, last, read)
+
+
 def edits(text: str) -> Iterator[Edit]:
     """Return the edits that decode the other escapes."""
-    return all_of(_of_powershell(text), _of_pascal(text), _ambiguous(text))
+    return all_of(_of_powershell(text), _of_pascal(text), _of_r(text), _han(text), _ambiguous(text))
 
 
 def twins(text: str) -> Iterator[str]:
@@ -88,6 +119,22 @@ def twins(text: str) -> Iterator[str]:
 def _of_powershell(text: str) -> Iterator[Edit]:
     for match in _POWERSHELL.finditer(text) if "`" in text else ():
         if read := _characters(_HEXES.findall(match[0])):
+            yield Edit(*match.span(), read)
+
+
+def _of_r(text: str) -> Iterator[Edit]:
+    for match in _OF_R.finditer(text) if "<U+" in text else ():
+        start, end = match.span()
+        codes = match[0][len("<U+") : -1].split("><U+")
+        is_in_word = text[start - 1 : start].isalpha() or text[end : end + 1].isalpha()
+        if (is_in_word or len(codes) > 1) and (read := _characters(codes)):
+            yield Edit(start, end, read)
+
+
+def _han(text: str) -> Iterator[Edit]:
+    for match in _HAN.finditer(text) if "\\" in text else ():
+        codes = [int(code, 16) for code in match[0].split("\\")[1:]]
+        if min(codes) >= _FIRST_HAN and (read := _letters(codes)):
             yield Edit(*match.span(), read)
 
 
@@ -113,7 +160,10 @@ def _ambiguous(text: str) -> Iterator[Edit]:
     """Yield escapes that look like names of folders."""
     for match in _AMBIGUOUS.finditer(text) if "\\" in text else ():
         codes = match[0].rstrip().split("\\")[1:]
-        read = _letters([int(code, 16 if match["style"] else 10) for code in codes])
+        if match["octets"]:
+            read = _utf8(bytes.fromhex("".join(codes)))
+        else:
+            read = _letters([int(code, 16 if match["style"] else 10) for code in codes])
         if read and _is_meant(text, match, read):
             yield Edit(*match.span(), read)
 
@@ -124,7 +174,11 @@ def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
         return all(ord(letter) >= _FIRST_GREEK and ord(letter) not in _YEARS for letter in read)
     if match["one"]:
         return _is_in_word(text, *match.span(), read)
-    before = text[match.start() - 1 : match.start()]
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    if match["pair"]:
+        return before.isalpha() and after.islower() and read.islower()
+    if match["octets"]:
+        return before.isalpha() or (after.islower() and before in _BEFORE_VALUE)
     # rich text has fonts: `\f0 `
     return before.isalpha() or (before in _QUOTES and (read.istitle() or read in _UMLAUTS))
 
@@ -135,6 +189,15 @@ def _is_in_word(text: str, start: int, end: int, read: str) -> bool:
     if before.isalpha():
         return not (before.islower() and read.isupper()) and not after.isdigit() and after not in ("\\", "_", "/")
     return after.isalpha() and before in _BEFORE_WORD
+
+
+def _utf8(data: bytes) -> str:
+    """Return the letters of some UTF-8; empty if it is something else."""
+    try:
+        read = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    return read if not read.isascii() and all(c.isalpha() or combining(c) for c in read) else ""
 
 
 def _letters(codes: list[int]) -> str:

@@ -8,9 +8,20 @@ from html.entities import html5
 
 from worker.tokens.invisible import WINDOWS
 
-#: An entity with its end, perhaps escaped several times. One without an end is seldom meant: `?a=1&copy=2`.
-ENTITY = re.compile(r"&(?:amp;){0,3}(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_ESCAPED = "&amp;"
+#: An ampersand that is escaped itself, several times perhaps.
+AMPERSANDS = "&(?:(?:amp|#38|#[xX]26);){0,3}"
+#: Letters whose entity people write without its end. Other names are seldom meant: `?a=1&copy=2`.
+LETTERS = "[A-Za-z](?:uml|acute|grave|circ|tilde|cedil|slash|ring|[Ee]lig|zlig)"
+_IN_WORD, _LETTER = r"(?<=[^\W\d_]&)", r"[^\W\d_]"
+_OPEN = (
+    rf"{_IN_WORD}(?:{LETTERS}(?!\w{{0,30}}=)|#[0-9]{{3,5}}(?![0-9])|#[xX][c-fC-F][0-9A-Fa-f](?=[^\W\d_a-fA-F]))"
+    rf"|(?<!\w&)(?:{LETTERS}(?=[a-z])(?!\w{{0,30}}=)|#[0-9]{{3,5}}(?={_LETTER}))"
+)
+#: An entity with its end, or a letter within a word without it.
+ENTITY = re.compile(
+    rf"(?:{AMPERSANDS}(?:#[0-9]{{1,7}}|#[xX][0-9A-Fa-f]{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}});)|&(?:{_OPEN})"
+)
+_ESCAPED = re.compile(r"&(?:amp|#38|#[xX]26);(?=.)")
 #: Characters that only mark where a word may break, or its direction.
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 
@@ -19,9 +30,12 @@ _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060"))
 @lru_cache(maxsize=1024)
 def decoded_entity(entity: str) -> str | None:
     """Return the decoded text of an entity; None if there is none."""
+    if entity[-1] != ";":
+        letter = _decoded(f"{entity};") or ""
+        return letter if letter.isalpha() and not letter.isascii() else None
     inner = entity
-    while inner.startswith(_ESCAPED) and inner != _ESCAPED:
-        inner = f"&{inner.removeprefix(_ESCAPED)}"
+    while _ESCAPED.match(inner):
+        inner = _ESCAPED.sub("&", inner, count=1)
     read = _decoded(inner)
     return inner if read is None and inner != entity else read
 

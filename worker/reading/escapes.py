@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from heapq import merge
 from itertools import chain
+from operator import methodcaller
 
 from worker.reading import dialects
 from worker.reading.edits import Edit, all_of, made_edit
@@ -19,12 +20,14 @@ from worker.reading.entities import ENTITY, decoded_entity
 from worker.tokens.invisible import WINDOWS
 
 _HEX = "[0-9A-Fa-f]"
-#: Escapes of characters, without the backslash. JSON within JSON has several in front of one.
+#: Escapes of characters, without the backslash. JSON within JSON has several in front of one, and Java several letters.
 _NAME = rf"N\{{(?:U\+{_HEX}{{2,6}}|[A-Za-z0-9 -]{{2,80}})\}}"
 _BRACED = rf"u\{{{_HEX}{{1,6}}(?: {_HEX}{{1,6}}){{0,15}}\}}"
 #: A letter of Latin-1 as C# writes it. Elsewhere this is a zero in front of two digits, so it counts in a word alone.
 _WIDE = rf"x00[c-fC-F]{_HEX}"
-_UNICODE = rf"(?:u{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}}|{_WIDE})"
+_UNICODE = (
+    rf"(?:u{{1,4}}{_HEX}{{4}}|{_BRACED}|U00(?:0{_HEX}|10){_HEX}{{4}}|U{_HEX}{{4}}|{_NAME}|x\{{{_HEX}{{2,6}}\}}|{_WIDE})"
+)
 #: Escapes of bytes. Octal ones below 200 may be groups of regular expressions, unless there are several.
 _BYTE = rf"(?:x{_HEX}{{2}}|[23][0-7]{{2}})"
 _BYTES = rf"(?:{_BYTE}|1[0-7]{{2}})"
@@ -51,10 +54,11 @@ _IN_JSON = re.compile(rf"\\(?:(?P<unicode>{_RUN})|(?P<bytes>\\{_JSON_BYTES})|(?P
 _ESCAPE = re.compile(r"\\(?:[uUNx1-9]|0[0-9A-Fa-f]{3}|[c-fC-F][0-9A-Fa-f][ \\])")
 #: The same with as many digits as the shortest of each has. Groups of regular expressions have fewer.
 _WHOLE_ESCAPE = re.compile(
-    rf"\\(?:[uU](?:{_HEX}{{4}}|\{{)|N\{{|x(?:{_HEX}{{2}}|\{{)|[1-9][0-9]{{2}}|0{_HEX}{{3}}|[c-fC-F]{_HEX}[ \\])"
+    rf"\\(?:[uU]u{{0,3}}(?:{_HEX}{{4}}|\{{)|N\{{|x(?:{_HEX}{{2}}|\{{)|[1-9][0-9]{{2}}|[4-9]{_HEX}{{3}}\\"
+    rf"|0{_HEX}{{3}}|[c-fC-F]{_HEX}[ \\])"
 )
 _ONE_UNICODE = re.compile(
-    r"\\{1,8}(?:[uUx]\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
+    r"\\{1,8}(?:[uUx]u{0,3}\{?([0-9A-Fa-f]{1,8})\}?|N\{(?:U\+([0-9A-Fa-f]{2,6})|([A-Za-z0-9 -]{2,80}))\})"
     # several in one pair of braces
     r"| ([0-9A-Fa-f]{1,6})(?=[ }])\}?"
 )
@@ -74,8 +78,11 @@ _COLOUR = re.compile(r"\\(?:0?33|[eE]|x1[bB]|u001[bB])\[[0-9;]{0,20}m(?P<word>[^
 _BACKTICK = re.compile(r"`(?<=\w`)[nrt](?P<word>[^\W_][\w.-]{0,63})")
 _FOLD = re.compile(r"\\\r?\n[ \t]{0,80}(?=\w)")
 _SOME_FOLD = re.compile(r"\\\r?\n")
-#: The end of a line of at least sixty characters that continues after one blank.
-CONTINUED_LINE = re.compile(r"\n (?=\w)(?<=[^\n]{60}\n )")
+#: The end of a line of at least sixty characters that continues after one blank, or after one tab, as Outlook writes.
+CONTINUED_LINE, CONTINUED_BY_TAB = (re.compile(rf"\n{blank}(?=\w)(?<=[^\n]{{60}}\n{blank})") for blank in (" ", "\t"))
+#: Maximum characters of a line that continues after a tab. Tabs indent lines elsewhere.
+_MAX_FOLDED = 76
+_START = methodcaller("start")
 #: Maximum characters of half a word.
 _MAX_HALF = 32
 _WORD_END, _WORD = re.compile(rf"\w{{1,{_MAX_HALF}}}\Z"), re.compile(rf"\w{{1,{_MAX_HALF}}}")
@@ -169,17 +176,28 @@ def _coloured(text: str) -> Iterator[str]:
 
 
 def words_across_lines(text: str) -> Iterator[str]:
-    """Yield words across the ends of long lines of calendars, cards and directories, which continue after one blank."""
-    for match in CONTINUED_LINE.finditer(text) if "\n " in text else ():
+    """Yield words across the ends of long lines of calendars, cards and directories."""
+    return _across(text, continued_lines(text))
+
+
+def continued_lines(text: str) -> Iterator[Edit]:
+    """Yield the ends of long lines of calendars, cards and directories within a word. They continue after one blank."""
+    by_blank = CONTINUED_LINE.finditer(text) if "\n " in text else iter(())
+    by_tab = CONTINUED_BY_TAB.finditer(text) if "\n\t" in text else ()
+    short = (match for match in by_tab if match.start() - text.rfind("\n", 0, match.start()) <= _MAX_FOLDED + 1)
+    for match in merge(by_blank, short, key=_START):
         end = match.start() - (text[match.start() - 1] == "\r")
-        before, after = _WORD_END.search(text, max(0, end - _MAX_HALF), end), _WORD.match(text, match.end())
-        if before and after:
-            yield before[0] + after[0]
+        if text[end - 1].isalnum():
+            yield Edit(end, match.end(), "")
 
 
 def _folded(text: str) -> Iterator[str]:
     """Yield words across the ends of lines of settings that are read as code."""
-    for fold in line_ends(text):
+    return _across(text, line_ends(text))
+
+
+def _across(text: str, folds: Iterator[Edit]) -> Iterator[str]:
+    for fold in folds:
         before, after = _WORD_END.search(text, max(0, fold.start - _MAX_HALF), fold.start), _WORD.match(text, fold.end)
         if before and after:
             yield before[0] + after[0]

@@ -1,12 +1,17 @@
-r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}`, `^^fc`, `\-`, `{K}alman`, ruby."""
+r"""Accents, letters and signs of LaTeX and BibTeX: `G{\"o}del`, `\c{c}`, `{\ss}`, `^^fc`, `\-`, `{K}alman`, ruby.
+
+Numbers of letters, as `\char"F6`, and entities of web pages that a bibliography took over are read, too.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 
 from worker.reading import tex_signs
-from worker.reading.edits import Edit, made_edit
+from worker.reading.edits import Edit, made_edit, merged
+from worker.reading.entities import ENTITY, decoded_entity
 from worker.tokens.normal_forms import normalized
 
 #: Combining characters by the sign or letter of the command.
@@ -92,6 +97,15 @@ _GERMAN = {
     "~": "-",
     "|": "",
 }
+#: Beginnings of German words with an umlaut, which babel writes after a quotation mark. Quoted words of English have
+#: none of them.
+_BEGINNING = (
+    r"[Uu](?=b(?!iq|unt)|ppig)|[Oo](?=ffn|ffent|st(?:err|l)|ko[ln]|rtl|l(?![a-z])|l[bfhkmprstwz])"
+    r"|[Aa](?=hn|nder[nu]|ndert|rzt|rger|pfel|u\"s|qui[vl]|gypt|lter[enrs]|ltest|ngst[el]|sthet|tz[et]|mter)"
+)
+_FIRST_TWO = [
+    one + two for ones, twos in (("Uu", "bp"), ("Oo", "fskrl"), ("Aa", "hnrpuqgltsm")) for one in ones for two in twos
+]
 _DOTLESS = {"\\i": "i", "\\j": "j"}
 #: A letter under an accent, which may have an accent of its own; signs need no blank or brace before it.
 _BASE = r"(?:\\[ij](?![A-Za-z])[ \t]?|\\[\"'`^~=.](?:[^\W\d_]|\{[^\W\d_]\})|[^\W\d_])"
@@ -99,20 +113,26 @@ _ACCENT = (
     r"(?P<accent>[\"'`^~=.](?=[ \t]?(?:\{|\\[ij](?![A-Za-z])|\\[\"'`^~=.]|[^\W\d_]))|[uvHckrbdh](?=[ \t]|\{)"
     r"|textcommabelow(?=\{))[ \t]?"
 )
-_COMMAND = rf"(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+#: A letter by its number: hexadecimal, octal or decimal.
+_NUMBER = r"(?:\"(?:[0-9A-F]{2}|[0-9A-F]{4,5})|'[0-7]{3}|[0-9]{3,6})"
+_BY_NUMBER = rf"(?:char(?P<number>{_NUMBER})(?![0-9])|symbol\{{(?P<symbol>{_NUMBER})\}})(?:\{{\}}|[ \t])?"
+_NAMED = rf"(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+_COMMAND = rf"{_NAMED}|{_BY_NUMBER}"
 #: Each edit begins with one of four signs. A pattern that begins with a set of signs skips other text fast.
 _EDIT = re.compile(
     r"[\\{^\"](?:(?:(?<=\\)|(?<=(?P<open>\{))\\)"
     rf"(?:{_ACCENT}(?:(?P<base>{_BASE})|\{{[ \t]?(?P<braced>{_BASE})[ \t]?\}})|{_COMMAND})(?P<close>\}})?"
     r"|(?<=\\)(?:(?P<sign>[_&%#$/-])|ruby(?:\[[^\[\]{}]{0,20}\])?\{(?P<below>[^{}\\]{1,40})\}\{[^{}\\]{0,80}\})"
-    # a byte of Latin-1
-    r"|(?<=\^)\^(?P<byte>(?![df]7)[c-f][0-9a-f])"
+    # a character of Unicode, one of UTF-8, or a byte of Latin-1
+    r"|(?<=\^)\^(?:\^\^(?P<wide>[0-9a-f]{4})|(?P<octets>[c-f][0-9a-f](?:\^\^[89ab][0-9a-f]){1,3})"
+    r"|(?P<byte>(?![df]7)[c-f][0-9a-f]))"
     r"|(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
+    rf"|(?<=\")(?:(?<=[^\W\d_]{{2}}\")(?P<last>s)(?!\w)|(?<![\w\\]\")(?P<first>{_BEGINNING}))"
     # capitals that BibTeX must keep
     r"|(?<=\{)(?:(?<![\\\w}\]]\{)(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])"
     r"|(?<=[^\W\d_]\{)(?P<empty>)\}(?=[^\W\d_])|(?<=[^\W\d_]\{)(?P<inner>[^\W\d_]{1,8})\}))"
 )
-_SIGNS = tex_signs.TexSigns((*_ACCENTS, *_LETTERS, *_JOINTS, *"_&%#$", "ruby"), _GERMAN)
+_SIGNS = tex_signs.TexSigns((*_ACCENTS, *_LETTERS, *_JOINTS, *"_&%#$", "ruby", "char", "symbol"), _GERMAN, _FIRST_TWO)
 #: The text for what each of these groups matches.
 _DECODED: dict[str, Callable[[str], str]] = {
     "sign": lambda sign: "" if sign in _JOINTS else sign,
@@ -120,18 +140,42 @@ _DECODED: dict[str, Callable[[str], str]] = {
     "byte": lambda digits: chr(int(digits, 16)),
     "below": lambda base: base.replace("|", ""),
     "german": _GERMAN.__getitem__,
+    "first": _GERMAN.__getitem__,
+    "last": _GERMAN.__getitem__,
 }
 #: Characters before a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
+#: Quotation marks that are not babel's. One that is open before a word's last letter ends behind the word.
+_QUOTE = re.compile(rf'(?<![^\W\d_]|\\)"(?!{_BEGINNING})|"(?![^\W\d_])')
+_QUOTED_WORD = re.compile(r'"[^\W\d_]{1,40}"(?![^\W\d_])')
+_MAX_QUOTED = 200
+#: Blanks after the sign before a value of BibTeX.
+_MAX_BEFORE_VALUE = 4
+#: The first letter beyond ASCII.
+_FIRST_LATIN = 0xC0
 
 
 def may_have(text: str) -> bool:
-    """Return whether a text may have a command, braces, a byte, or a letter after a quotation mark."""
-    return "\\" in text or "{" in text or '"' in text or "^^" in text
+    """Return whether a text may have a command, braces, a byte, a letter after a quotation mark, or an entity."""
+    return "\\" in text or "{" in text or '"' in text or "^^" in text or _has_entities(text)
 
 
 def edits(text: str) -> Iterator[Edit]:
-    """Yield edits that decode commands for accents, letters and signs, and remove braces within words."""
+    """Return edits that decode commands for letters and signs, and entities, and remove braces within words."""
+    return merged(_commands(text), _entities(text)) if _has_entities(text) else _commands(text)
+
+
+def _has_entities(text: str) -> bool:
+    return "&" in text and ENTITY.search(text) is not None
+
+
+def _entities(text: str) -> Iterator[Edit]:
+    for match in ENTITY.finditer(text):
+        if read := decoded_entity(match[0]):
+            yield made_edit((*match.span(), read))
+
+
+def _commands(text: str) -> Iterator[Edit]:
     if may_have(text):
         for match in _EDIT.finditer(text) if len(text) < tex_signs.MIN_CHARS else _matches(text):
             if edit := _edit(text, match):
@@ -152,17 +196,44 @@ def _edit(text: str, match: re.Match[str]) -> Edit | None:
     kind = match.lastgroup or ""
     if kind in {"inner", "empty"}:
         return made_edit((start, end, match[kind])) if _word_before(text, start) else None
+    if kind in {"first", "last"} and not _is_german(text, match):
+        return None
     if kind in _DECODED:
         return made_edit((start, end, _DECODED[kind](match[kind])))
+    if kind in {"wide", "octets"}:
+        read = _of_carets(match[kind])
+        return made_edit((start, end, read)) if read else None
     # the braces belong to the accent, unless they are the argument of a command before it
     is_enclosed = bool(match["open"] and match["close"]) and not _follows_command(text, start)
     is_open, is_closed = bool(match["open"]) and not is_enclosed, bool(match["close"]) and not is_enclosed
-    return Edit(start + is_open, end - is_closed, _letter(match))
+    letter = _letter(match)
+    return Edit(start + is_open, end - is_closed, letter) if letter else None
+
+
+def _of_carets(digits: str) -> str:
+    """Return the character of four digits, or of bytes of UTF-8; empty if none is shown."""
+    octets = digits.split("^^")
+    read = chr(int(digits, 16)) if len(octets) == 1 else bytes.fromhex("".join(octets)).decode(errors="ignore")
+    return read if len(read) == 1 and read.isprintable() else ""
+
+
+def _is_german(text: str, match: re.Match[str]) -> bool:
+    """Return whether a quotation mark beside a word is babel's, and quotes neither the word nor a value."""
+    start = match.start()
+    if match["first"]:
+        before = text[max(0, start - _MAX_BEFORE_VALUE) : start].rstrip(" \t")
+        return not before.endswith(("=", "#")) and _QUOTED_WORD.match(text, start) is None
+    line = text.rfind("\n", 0, start) + 1
+    return len(_QUOTE.findall(text, max(line, start - _MAX_QUOTED), start)) % 2 == 0
 
 
 def _letter(match: re.Match[str]) -> str:
+    """Return the letter of a command; empty if its number is not a letter's."""
     if match["letter"]:
         return _LETTERS[match["letter"]]
+    if number := match["number"] or match["symbol"]:
+        code = int(number.lstrip("\"'"), {'"': 16, "'": 8}.get(number[0], 10))
+        return read if _FIRST_LATIN <= code <= sys.maxunicode and (read := chr(code)).isalpha() else ""
     base = (match["base"] or match["braced"]).rstrip()
     if base[0] == "\\" and base not in _DOTLESS:
         base = base.rstrip("}")[-1] + _ACCENTS[base[1]]

@@ -33,13 +33,19 @@ _BEGINS_REST = _MAY_BE_LETTER | byte_table(b"\\")
 
 
 class TexSigns:
-    """Finds the places where an edit may begin, given the names of the commands that edits decode."""
+    """Finds the places where an edit may begin, given the names of the commands that edits decode.
 
-    def __init__(self, names: Iterable[str], behind_quote: Iterable[str]) -> None:
+    A quotation mark counts within a word in front of the signs `behind_quote`, and in front of the two letters that are
+    `beginnings` of words.
+    """
+
+    def __init__(self, names: Iterable[str], behind_quote: Iterable[str], beginnings: Iterable[str]) -> None:
         self._is_sign, self._is_short = byte_table(()), byte_table(())
         self._is_pair, self._is_long = np.zeros((2, _BYTES * _BYTES), dtype=np.bool_)
         self._continues_text = np.zeros(_BYTES * _BYTES, dtype=np.bool_)
         self._is_behind_quote = byte_table(map(ord, behind_quote))
+        self._begins_word = np.zeros(_BYTES * _BYTES, dtype=np.bool_)
+        self._begins_word[[*map(_pair, beginnings)]] = True
         for name in names:
             if not name.isalpha():
                 self._is_sign[ord(name)] = True
@@ -70,7 +76,8 @@ class TexSigns:
         is_before_command = octets[braces + 1] == _SLASH
         before_commands = braces[is_before_command]
         before_commands = before_commands[self._begin_command(octets, before_commands + 1)]
-        quotes = quotes[self._is_behind_quote.take(octets[quotes + 1]) & _MAY_BE_LETTER.take(_before(octets, quotes))]
+        is_in_word = self._is_behind_quote.take(octets[quotes + 1]) & _MAY_BE_LETTER.take(_before(octets, quotes))
+        quotes = quotes[is_in_word | self._begins_word.take(_pairs(octets[quotes + 1], octets[quotes + 2]))]
         return np.sort(
             np.concatenate(
                 [

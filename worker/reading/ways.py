@@ -9,6 +9,7 @@ from itertools import chain
 from worker.reading import Way, dialects, escapes, markup, octets, tex
 from worker.reading.borders import Borders
 from worker.reading.edits import Edit, all_of
+from worker.reading.entities import AMPERSANDS, LETTERS
 
 
 def _none(_text: str) -> Iterator[str]:
@@ -85,9 +86,9 @@ def _across_text(text: str) -> bool:
 
 
 _HEX = "[0-9A-Fa-f]"
-_ENTITY = "&(?:amp;){0,3}[#A-Za-z0-9]{2,33};"
+_ENTITY = rf"{AMPERSANDS}(?:[#A-Za-z0-9]{{2,33}};|#[0-9]{{3,5}}|#[xX]{_HEX}{{2}}|{LETTERS})"
 #: An escape, or a pair of them, in the syntax of ripgrep.
-_UNICODE = rf"(?:\\{{1,8}}(?:[uUx]\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 +-]{{2,80}}\}})){{1,2}}"
+_UNICODE = rf"(?:\\{{1,8}}(?:[uUx]u{{0,3}}\{{?{_HEX}{{2,8}}\}}?|N\{{[A-Za-z0-9 +-]{{2,80}}\}})){{1,2}}"
 _ADDRESS = rf"(?:%(?:25){{0,3}}{_HEX}{{2}}){{1,4}}|%u{_HEX}{{4}}"
 _ESCAPE = rf"{_UNICODE}|(?:\\{{1,2}}[0-3x][0-9A-Fa-f]{{2}}){{1,4}}|\\0{_HEX}{{3,5}} ?|{_ENTITY}|{_ADDRESS}"
 _STRINGS = rf"{_ESCAPE}|{dialects.UNIT}"
@@ -95,6 +96,8 @@ _MAIL = "(?:=[0-9A-F]{2}){1,4}"
 #: Names of hosts, several characters in one escape, the end of a continued line, encoded words and values.
 _SEVERAL = rf"xn--|\\u\{{{_HEX}{{1,6}} |{markup.SEVERAL}"
 _ANYTHING = rf"{_SEVERAL}|[\\=]\r?$|=\?[^\s?]+\?[QqBb]\?|:: [A-Za-z0-9+/]{{4}}|ENCODING=[Bb]"
+#: A line that may continue another one.
+_CONTINUED = r"^[ \t]\w"
 
 _IN_ADDRESS = rf"%(?:[2389A-Fa-f]{_HEX}|u{_HEX}{{4}})|xn--"
 _CODED = f"{_ENTITY}|{_IN_ADDRESS}"
@@ -111,14 +114,16 @@ _IN_STRINGS = {
     ),
     "`": re.compile(r"`(?:(?<=\w`)[nrt][^\W_]|u\{)"),
     "#": dialects.PASCAL_SIGN,
+    "<U+": re.compile(r"<U\+"),
     **_IN_CODED,
-    "&": re.compile(r"&(?:(?:amp;){0,3}[#A-Za-z0-9]{2,33};|(?<=[uU]&)[\"'])"),
+    "&": re.compile(rf"{_ENTITY}|&(?<=[uU]&)[\"']"),
 }
 _IN_TEXT = {
     "=": re.compile(r"=(?:[89A-F][0-9A-F]|\?|\r?\n\w)"),
     "ENCODING=": re.compile("ENCODING=[Bb]"),
     ":: ": re.compile(":: [A-Za-z0-9+/]{4}"),
     "\n ": escapes.CONTINUED_LINE,
+    "\n\t": escapes.CONTINUED_BY_TAB,
     **_IN_STRINGS,
     **markup.IN_READINGS,
 }
@@ -131,10 +136,11 @@ TEXT = Way(
     _words_in_text,
     _may_have_text,
     _IN_TEXT,
-    rf"{_MARK}|=[89A-F]|{markup.MARK}|{_ANYTHING}",
+    rf"{_MARK}|=[89A-F]|{markup.MARK}|{_ANYTHING}|{_CONTINUED}",
     rf"{_STRINGS}|{markup.UNIT}|{_MAIL}",
-    Borders(_across_text, b"\\&%=`#:"),
-    _ANYTHING,
+    Borders(_across_text, b"\\&%=`#:+"),
+    f"{_ANYTHING}|{_CONTINUED}",
+    escapes.continued_lines,
 )
 JSON = Way(
     _json,
@@ -155,7 +161,7 @@ CODE = Way(
     {**_IN_STRINGS, **markup.IN_READINGS},
     rf"{_MARK}|{markup.MARK}",
     rf"{_STRINGS}|{markup.UNIT}",
-    Borders(dialects.may_have_pascal, b"\\%`#"),
+    Borders(dialects.may_have_pascal, b"\\%`#+"),
     _SEVERAL,
 )
 MARKDOWN = Way(
@@ -166,7 +172,7 @@ MARKDOWN = Way(
     _IN_MARKUP,
     rf"{_MARK}|\\_|{markup.MARK}",
     rf"{_STRINGS}|\\_|{markup.UNIT}",
-    Borders(lambda text: dialects.may_have_pascal(text) or markup.may_have_elements(text), b"\\&%`#|?"),
+    Borders(lambda text: dialects.may_have_pascal(text) or markup.may_have_elements(text), b"\\&%`#|?+"),
     _SEVERAL,
 )
 TEX = Way(
@@ -174,8 +180,9 @@ TEX = Way(
     tex.edits,
     _none,
     tex.may_have,
-    {sign: re.compile(re.escape(sign)) for sign in ("\\", "{", '"', "^^")},
-    r"\\|\{|\^\^|[^\W\d_]\"",
-    r'\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,8}|[{}]|\^\^[c-f][0-9a-f]|"[A-Za-z=~|-]',
-    Borders(lambda text: r"\ruby" in text, b'\\{^"', at_start=b""),
+    {sign: re.compile(re.escape(sign)) for sign in ("\\", "{", '"', "^^")} | {"&": _IN_CODED["&"]},
+    rf"\\|\{{|\^\^|[^\W\d_]\"|\"[AOUaou]|{_ENTITY}",
+    r"\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,13}|[{}]|(?:\^\^[c-f][0-9a-f]){1,4}|\^{4}[0-9a-f]{4}"
+    rf'|"[A-Za-z=~|-]|{_ENTITY}',
+    Borders(lambda text: r"\ruby" in text, b'\\{^"&', at_start=b""),
 )

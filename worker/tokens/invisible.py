@@ -23,6 +23,17 @@ _ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 
 #: The characters that may occur within a word without changing it.
 INVISIBLE = re.compile(f"[{_IGNORED}{_POINTS}]+")
+#: Ligatures, wide letters and digits, narrow kana, and digits above or below the line.
+_VARIANTS = (
+    "\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f"
+    "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
+)
+#: The same, and characters that are usually written otherwise.
+OTHER_FORMS = re.compile(
+    f"(?P<invisible>[{_IGNORED}{_POINTS}]+)|(?P<accents>[\u0300-\u036f]{{1,8}})|(?P<variants>[{_VARIANTS}]{{1,64}})"
+)
+#: Each of these characters, and those that stand for several, in the syntax of ripgrep.
+ANY_OTHER, SEVERAL = f"[{_IGNORED}{_POINTS}\u0300-\u036f{_VARIANTS}]", "[\ufb00-\ufb06]"
 _HIDING = re.compile(f"[{_IGNORED}{_POINTS}{_ACCENTS}]+")
 #: The beginnings of these characters in UTF-8, by the first byte, if other characters share it.
 _BEGINNINGS = {

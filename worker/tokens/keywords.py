@@ -37,7 +37,7 @@ from worker.tokens.spellings import (
 )
 
 #: Part of a file's code version: the next run reads a file again if another version extracted its words.
-VERSION = "words-6"
+VERSION = "words-7"
 #: Maximum characters in a token. Names are shorter; longer words are data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. Words with more changes of case or digits are data, too.

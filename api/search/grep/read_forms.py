@@ -16,7 +16,8 @@ from api.search.grep.lines import MatchedLine, matching_lines
 from api.search.grep.pattern import Pattern
 from worker.reading import ReadText, Way, full
 from worker.reading.edits import Edit
-from worker.tokens.invisible import INVISIBLE
+from worker.tokens.invisible import ANY_OTHER, SEVERAL
+from worker.tokens.normal_forms import normalized
 
 
 def lines_as_read(text: bytes, type_: str | None, pattern: Pattern, check: Callable[[], None]) -> Iterator[MatchedLine]:
@@ -40,17 +41,22 @@ def ripgrep_pattern(literal: str | None, way: Way) -> Sequence[str]:
     beginning selects the files: each character takes a kilobyte of the pattern.
     """
     if literal is None or not literal.isprintable():
-        return ["--", f"{way.mark}|{_UNSEEN}"]
-    unit = rf"{way.unit}|{_UNSEEN}"
-    characters = (rf"(?:\x{{{ord(character):x}}}|{unit})" for character in literal[:_MAX_LITERAL])
+        return ["--", f"{way.mark}|{ANY_OTHER}"]
+    unit = rf"{way.unit}|{ANY_OTHER}"
+    characters = (f"(?:{_escaped(character)}|{unit})" for character in literal[:_MAX_LITERAL])
     found = f"(?:{unit}|\\-)*".join(characters)
-    return ["--ignore-case", "--", f"{found}|{way.anything}" if way.anything else found]
+    return ["--ignore-case", "--", "|".join(filter(None, (found, SEVERAL, way.anything)))]
+
+
+def _escaped(character: str) -> str:
+    """Return the pattern of a character, composed or with separate accents."""
+    forms = dict.fromkeys((character, normalized("NFD", character)))
+    return "|".join("".join(rf"\x{{{ord(sign):x}}}" for sign in form) for form in forms)
 
 
 _NUMBER = attrgetter("number")
 #: Characters that rg looks for in all their spellings. It takes a tenth of a second for ten of them.
 _MAX_LITERAL = 10
-_UNSEEN = INVISIBLE.pattern.removesuffix("+")
 #: Edits whose lines are searched together. Each takes some hundred bytes.
 BATCH_EDITS = 10_000
 #: Edits of a line that are read. Behind them it is searched only as it is written.

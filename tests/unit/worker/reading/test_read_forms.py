@@ -44,7 +44,12 @@ PARTS = (
         "rt>",
         "Ruby>",
         "ss",
+        "uu00f6",
+        "C3\\B6",
+        "5927\\718a",
+        "char'366",
     ),
+    *("<U+00F6>", "uuml", "#252", "\n\t", "^^c3^^b6", "^^^^5927", '"Uber', '"s', "$'\\303\\266'"),
     *("`", "'", "#", "`u{f6}", "#246", "246", "1055", "[31m", "《", "とう》", "京", ":: R8O2ZGVs", "U&'"),
 )
 #: The beginning of a line that a mail has to break.
@@ -55,6 +60,10 @@ NO_ADDRESS = "x%20y '%density' 100%DE '%de%' %C3 %E2%82%AC a%fcb"
 NO_DIALECT = (
     r"C:\246\2024\1055 src\2023\2024 l'#246 #246's '#333' '#246' a\303 \240\245 x\2 \d{2} \cd `u{zz} U&'\d83d' '\f0 x'"
 )
+#: Parameters of addresses, variables of C, references to issues.
+NO_ENTITY = "?a=1&auml=2&aring1=3 x&uuml=1 &ether &oslash &#1234 a&#65b a&acute"
+#: Quoted words, and inches.
+NO_BABEL = r'"Only" "this" and "Uber", "ubiquitous" "upper" "office" "alter" "Order" "all" 5"s the "class"s name'
 READ = [
     # JSON
     ("json", r'"Schr\u00f6derweg"', '"Schröderweg"'),
@@ -191,6 +200,31 @@ READ = [
     ("code", r"[\u0080-\u009f]", r"[\u0080-\u009f]"),
     ("markdown", "Petr&#158;alka don&#146;t &#x80; &#129;", "Petržalka don\u2019t € &#129;"),
     ("code", r'content: "\f6 ffentlich" "\fc ber"', 'content: "öffentlich" "über"'),
+    # Java, R, shells, directories, fonts, Haskell
+    ("code", r'"G\uu00f6del \uuu00f6ffentlich"', '"Gödel öffentlich"'),
+    ("csv", "1,G<U+00F6>del,<U+5927><U+718A>,<U+00E4>", "1,Gödel,大熊,<U+00E4>"),
+    ("text", r"'G'$'\303\266''del.txt' M$'\303\274'ller a $'\303\266'", "'Gödel.txt' Müller a $'ö'"),
+    ("text", r"CN=G\C3\B6del\, Kurt,O=\c3\96sterreich C:\C3\A4", r"CN=Gödel\, Kurt,O=Österreich C:\C3\A4"),
+    ("code", r'font: "\5FAE\8F6F\96C5\9ED1", "\5b8b\4f53"', 'font: "微软雅黑", "宋体"'),
+    ("code", r'a\5f3a\8b2c "\f101" "\5f3a\1b2c"', r'a\5f3a\8b2c "\f101" "\5f3a\1b2c"'),
+    ("code", r'"Gr\252\223e" D:\252\223e', r'"Grüße" D:\252\223e'),
+    # entities without their end, and of ampersands
+    ("text", "M&uumlller caf&eacute und M&#252nchen M&#xFCnchen &ouml;l", "Müller café und München München öl"),
+    ("json", '"M&amp;uumlller &amp;#252;ber &#38;uuml;bel &#x26;auml;hnlich"', '"M&uumlller über übel ähnlich"'),
+    ("text", NO_ENTITY, NO_ENTITY),
+    # babel and numbers in LaTeX
+    (
+        "tex",
+        r'"Uber "Osterreich, "offentliche "Arzte und "Au"serung',
+        "Über Österreich, öffentliche Ärzte und Äußerung",
+    ),
+    ("tex", r'Ma"s und Fu"s. (gro"s)', "Maß und Fuß. (groß)"),
+    ("tex", NO_BABEL, NO_BABEL),
+    ("bibtex", 'title = "Ubung", a # "Ubung"', 'title = "Ubung", a # "Ubung"'),
+    ("tex", r"""G\char"F6del {\char'366}l G\symbol{246}del \char246{}l""", "Gödel öl Gödel öl"),
+    ("tex", r'\char65 \char"41 \chapter{a} \symbolic', r'\char65 \char"41 \chapter{a} \symbolic'),
+    ("tex", "G^^^^00f6del G^^c3^^b6del ^^^^5927^^^^718a", "Gödel Gödel 大熊"),
+    ("bibtex", "G&ouml;del &amp; M&#252;ller", "Gödel & Müller"),
 ]
 
 FOUND = [
@@ -224,6 +258,9 @@ FOUND = [
     ("text", "\x1b[31mfailed\x1b[0m a\x1b[Kb", {"failed", "ab"}),
     ("code", "<ruby>京<rt>きょう</rt>都</ruby>", {"京都"}),
     ("text", "童話《ももたろう》", {"童話", "ももたろう"}),
+    ("code", r"a\C3\A4\x data\252\223end", {"c3", "a4"}),
+    ("text", f"DESCRIPTION:{LONG[:55]}Zeich\r\n\ten und", {"zeichen", "zeich", "en"}),
+    ("text", f"DESCRIPTION:{LONG[:55]}Zeich\n en und", {"zeichen"}),
 ]
 
 
@@ -412,6 +449,8 @@ COMMANDS = (
         "_",
         "]",
     ),
+    *('"Uber', '"', "s", 'Ma"s', r"\char", r"\symbol{246}", '"F6', "'366", "246", "^^c3^^b6", "^^^^5927"),
+    *("&uuml;", "="),
     *("abcdefgh", "abcdefghi", *("a" * length for length in (30, 31, 32)), *"'`.=~|- \n"),
 )
 

@@ -129,6 +129,38 @@ def test_what_nobody_sees_does_not_hide_a_line() -> None:
     assert found("ein Dampf\u00adlok", "pdf", pattern="dampflok") == [(1, 5)]
 
 
+#: Lines in other forms of their characters, with a word of each. The first is folded in a calendar.
+OTHER_FORMS = [
+    (f"DESCRIPTION:{'Ein langer Satz. ' * 3}Zeich\r\n en und mehr", "Zeichen"),
+    (f"DESCRIPTION:{'Ein langer Satz. ' * 3}Zeich\n\ten und mehr", "Zeichen"),
+    ("eine \ufb01ne O\ufb03ce", "fine office"),
+    ("\uff21\uff22\uff23\uff11\uff12", "abc12"),
+    ("\uff76\uff9e\uff97\uff7d", "ガラス"),
+    ("Go\u0308del und cafe\u0301", "Gödel und café"),
+    ("5 m\u00b2 H\u2082O", "m2 h2o"),
+]
+
+
+@pytest.mark.parametrize(("text", "word"), OTHER_FORMS)
+def test_other_forms_of_characters_do_not_hide_a_line(tmp_path: Path, text: str, word: str) -> None:
+    ((line, _),) = found(f"above\n{text}\nend", "text", pattern=word)
+    assert line == 2
+    program, way = ripgrep.program(), way_of("text")
+    assert program is not None
+    assert way is not None
+    (tmp_path / "file").write_text(f"above\n{text}\n")
+    for literal in (word, None):
+        arguments = ripgrep_pattern(literal, way)
+        assert subprocess.run([program, "-q", *arguments, str(tmp_path / "file")], check=False).returncode == 0
+
+
+def test_only_what_is_folded_is_joined() -> None:
+    line = "Ein langer Satz. " * 4
+    assert found(f"{line}Zeich\n\ten\n", "text", pattern="Zeichen") == [(1, len(line) + 1)]
+    for text in (f"{line}{'x' * 9}Zeich\n\ten\n", "Zeich\n en\n", f"{line}Zeich\n  en\n"):
+        assert found(text, "text", pattern="Zeichen") == []
+
+
 PIECES = [
     "Schr\\u00f6der",
     "\\n",
@@ -144,6 +176,9 @@ PIECES = [
     "\\u5927",
     "\\x41",
     "{\\'e}",
+    "o\u0308",
+    "\uff41",
+    "\ufb01",
 ]
 
 
