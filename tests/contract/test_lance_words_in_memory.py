@@ -151,7 +151,7 @@ def test_random_edits_leave_hits_and_scores_as_of_a_new_table(
 
 
 def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lance itself would read the words of all rows that got a vector, which no index has."""
+    """The words were there before. So they are neither counted again, nor do rows take more memory."""
     monkeypatch.setattr(growing_rows, "SPARE_ROWS", 0)
     store, model = LanceStore(tmp_path / "edited", has_keywords=True), Model(Random(0))
     model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
@@ -159,17 +159,77 @@ def test_vectors_that_follow_leave_the_words_in_memory(tmp_path: Path, monkeypat
     for number in range(FIRST_READ):
         store.search(SPACE, [Leg(1 + number, keywords="get")])
     expected = model.written_anew(tmp_path / "anew").search(SPACE, legs(9))
-    memories = set()
-    # so often that all rows are read anew, because most of those in memory are gone
-    for start in (0, 4, 8) * 2:
+    store._searcher()._background.wait()
+    growing, words = _in_memory(store)
+    counted = words._state
+    for start in (0, 4, 8):
         written = range(start, start + 4)
-        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, model.rows[n]) for n in written])
-        # the first search may begin to read words
-        store.search(SPACE, [Leg(20 + start, keywords="get")])
-        store._searcher()._background.wait()
+        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, model.rows[n], 1) for n in written])
         assert_same(searched_in_memory(store, legs(9), monkeypatch), expected)
-        memories.add(store._searcher()._rows_in_memory._cached[SPACE][1])
-    assert len(memories) > 1
+        found = store.search(SPACE, [Leg(20, vector=axis(start % D))])[0]
+        assert len(found) == start + 4
+        assert found.values[0] == pytest.approx(0, abs=1e-6)
+    assert _in_memory(store) == (growing, words)
+    assert words._state is counted
+    assert len(growing.latest[1].unit) == 12
+
+
+def test_words_that_change_as_their_vectors_come_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may be renamed while it lacks its vectors."""
+    store, model = LanceStore(tmp_path / "edited", has_keywords=True), Model(Random(0))
+    model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
+    store.write(SPACE, D, [VectorRow(UUID(int=n), None, {}, words) for n, words in model.rows.items()])
+    warmed(store, SPACE)
+    model.rows[3] = keywords_of("", "", "zebra", "en")
+    store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, model.rows[n], 1) for n in range(6)])
+    expected = model.written_anew(tmp_path / "anew").search(SPACE, legs(9))
+    assert_same(searched_in_memory(store, legs(9), monkeypatch), expected)
+    assert len(_in_memory(store)[0].latest[1].unit) == 13
+
+
+def test_filters_follow_rows_that_stay_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row may get other attributes with its vector, such as the ids of folders that have the names of others."""
+    store = LanceStore(tmp_path, has_keywords=True)
+    words = keywords_of("", "", "get", "en")
+    store.write(SPACE, D, [VectorRow(UUID(int=n), None, {"file_id_path": "/a"}, words) for n in range(4)])
+    warmed(store, SPACE)
+
+    def found(path: str) -> list[list[int]]:
+        conditions = [Condition("file_id_path", "in", [path])]
+        asked = [Leg(9, keywords="get", conditions=conditions), Leg(9, vector=axis(0), conditions=conditions)]
+        return [sorted(numbers(each)) for each in searched_in_memory(store, asked, monkeypatch)]
+
+    assert found("/a") == [[0, 1, 2, 3], []]
+    assert found("/b") == [[], []]
+    for number, path in enumerate("abb"):
+        store.write(SPACE, D, [VectorRow(UUID(int=number), axis(0), {"file_id_path": f"/{path}"}, words, 1)])
+    assert found("/a") == [[0, 3], [0]]
+    assert found("/b") == [[1, 2], [1, 2]]
+    assert len(_in_memory(store)[0].latest[1].unit) == 4
+
+
+def _in_memory(store: LanceStore) -> tuple[GrowingNamespaceRows, WordMemory]:
+    """The rows of the namespace in memory, and their words."""
+    searching = store._searcher()
+    return searching._rows_in_memory._cached[SPACE][1], searching._word_memories._kept._cached[SPACE][1]
+
+
+def test_a_compaction_that_replaces_all_indexes_leaves_rows_and_words_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of the indexes that a search knew are gone before the next search."""
+    store, model = LanceStore(tmp_path / "edited", has_keywords=True, thresholds=ALWAYS), Model(Random(0))
+    model.rows = {number: keywords_of("", "", " ".join(WORDS[: number + 1]), "en") for number in range(12)}
+    for number, words in model.rows.items():
+        store.write(SPACE, D, [VectorRow(UUID(int=number), axis(number % D), {}, words, generation=1)])
+    warmed(store, SPACE)
+    before, indexes = _in_memory(store), tmp_path / "edited" / f"{SPACE}.lance" / "_indices"
+    known = {*indexes.iterdir()}
+    store.optimize(SPACE)
+    assert known.isdisjoint(indexes.iterdir())
+    found = searched_in_memory(store, legs(9), monkeypatch)
+    assert_same(found, model.written_anew(tmp_path / "anew").search(SPACE, legs(9)))
+    assert _in_memory(store) == before
 
 
 @pytest.mark.parametrize("written_again", [0, 3])
@@ -184,7 +244,7 @@ def test_a_compaction_leaves_rows_and_words_in_memory(
     for number, words in model.rows.items():
         store.write(SPACE, D, [VectorRow(UUID(int=number), axis(number % D), {}, words, generation=1)])
     warmed(store, SPACE)
-    before = store._searcher()._rows_in_memory._cached[SPACE][1]
+    before, _ = _in_memory(store)
     for number in range(written_again):
         model.rows[number] = keywords_of("", "", WORDS[-number - 1], "en")
         row = VectorRow(UUID(int=number), axis((number + 1) % D), {}, model.rows[number], generation=2)
@@ -196,7 +256,7 @@ def test_a_compaction_leaves_rows_and_words_in_memory(
     found = searched_in_memory(store, legs(9), monkeypatch)
     assert_same(found, model.written_anew(tmp_path / "anew").search(SPACE, legs(9)))
     assert store.search(SPACE, [Leg(1, vector=axis(1 % D))])[0].ids == [str(UUID(int=0 if written_again else 1))]
-    after = store._searcher()._rows_in_memory._cached[SPACE][1]
+    after, _ = _in_memory(store)
     assert after is before
     assert len(after.latest[1].unit) == 12 + written_again
 

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from worker.machine.onnx import session
 from worker.vectors.lance import rough_rows
-from worker.vectors.lance.growing_rows import GrowingNamespaceRows
+from worker.vectors.lance.growing_rows import Changes, GrowingNamespaceRows
 from worker.vectors.lance.rough_rows import BLOCK_ROWS, GrowingRoughRows, RoughRows
 from worker.vectors.lance.vector_cache import READ_SHARE, NamespaceRows, RowIds, rows
 
 ROWS, DIMENSIONS = 17 * BLOCK_ROWS + 700, 48
+
+#: No rows that moved, and no row ids of them.
+NOTHING = np.empty(0, np.intp), np.empty(0, np.uint64)
 
 Vectors = NDArray[np.float32]
 
@@ -134,11 +137,33 @@ def test_rough_rows_follow_the_rows() -> None:
     for version, until in enumerate([first + 4, first + 5, 17 * BLOCK_ROWS + 1, ROWS], 1):
         _, before = growing.latest
         added = slice(len(before.ids), until)
-        assert growing.advance(before, version, row_ids[:until], _numbered(unit[added], row_ids[added]))
+        added_rows = _numbered(unit[added], row_ids[added])
+        assert growing.advance(before, version, Changes(*NOTHING, added_rows, until, lambda: row_ids[:0]))
         _, now = growing.latest
         assert _blocks(now.rough) == (0 if version == 1 else until // BLOCK_ROWS)
         vector = rng.standard_normal(DIMENSIONS, np.float32)
         assert now.nearest(vector, 50) == replace(now, rough=None).nearest(vector, 50)
+
+
+def test_rough_rows_follow_vectors_that_come_in_place() -> None:
+    rng = np.random.default_rng(5)
+    unit, row_ids = _read(_random(rng), rng).unit, np.arange(ROWS, dtype=np.uint64)
+    late = np.flatnonzero(rng.random(ROWS) < 0.3)
+    embedded = np.ones(ROWS, np.bool_)
+    embedded[late] = False
+    ids = [f"{number:08x}" for number in row_ids]
+    growing = GrowingNamespaceRows(0, rows(ids, row_ids, unit.copy(), embedded=embedded), 1 << 30)
+    # another vector than the one in memory, which no search compares
+    unit[late] = _read(_random(rng), rng).unit[late]
+    read = rows([ids[at] for at in late], row_ids[late] + ROWS, unit[late], embedded=np.ones(len(late), np.bool_))
+    _, before = growing.latest
+    changes = Changes(*NOTHING, read, ROWS, lambda: row_ids[:0])
+    assert growing.advance(before, 1, changes, lambda _, positions: np.ones(len(positions), np.bool_))
+    _, now = growing.latest
+    assert len(now.unit) == ROWS
+    for vector in (unit[late[5]], unit[late[6]] + unit[7], rng.standard_normal(DIMENSIONS, np.float32)):
+        assert now.nearest(vector, 50) == replace(now, rough=None).nearest(vector, 50)
+        assert now.nearest(vector, 50).ids == _numbered(unit, row_ids).nearest(vector, 50).ids
 
 
 def _numbered(unit: Vectors, row_ids: RowIds) -> NamespaceRows:
@@ -156,8 +181,8 @@ def test_rough_rows_keep_to_the_bytes_that_are_left(room: float, expected: int) 
     assert growing.nbytes == plain.unit.nbytes + expected * block
     # and rows to come find no room that these have taken
     beyond = (most - growing.nbytes) // (4 * DIMENSIONS)
-    assert growing.has_room(growing.latest[1], plain.row_ids, beyond)
-    assert not growing.has_room(growing.latest[1], plain.row_ids, beyond + 1)
+    assert growing.has_room(growing.latest[1], len(plain.row_ids), beyond)
+    assert not growing.has_room(growing.latest[1], len(plain.row_ids), beyond + 1)
 
 
 def _blocks(rough: RoughRows | None) -> int:

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from worker.vectors import Condition, Leg, Ranked, ties
 from worker.vectors.lance import filter_sql, growing_rows, vector_cache
-from worker.vectors.lance.growing_rows import GrowingNamespaceRows, ListedRows, renumbered
+from worker.vectors.lance.growing_rows import Changes, GrowingNamespaceRows, ListedRows
 from worker.vectors.lance.vector_cache import (
     LatestPerNamespace,
     NamespaceRows,
+    Positions,
     RankingCache,
     RowIds,
     ranking_key,
@@ -29,14 +30,20 @@ from worker.vectors.rows import ranked
 from worker.vectors.ties import EQUAL, GROWTH, MAX_TIES, TIES, first_limit, next_limit
 
 DIMENSIONS = 4
+#: No rows that moved, and no row ids of them.
+NOTHING = np.empty(0, np.intp), np.empty(0, np.uint64)
+ASKED = [np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32) for seed in (1, 3, 1000)]
 
 
 class Table:
-    """Rows that come and go, some with equal vectors and some without any."""
+    """Rows that come and go, some with equal vectors and some without any. Some are written again, as other rows."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.vectors: dict[int, np.ndarray | None] = {}
+        #: The ids and the words of rows, where these are not their row ids and none.
+        self.ids: dict[int, int] = {}
+        self.words: dict[int, int] = {}
         self.next = 0
 
     def change(self) -> None:
@@ -44,9 +51,30 @@ class Table:
         for number in gone:
             del self.vectors[number]
         for _ in range(self.chance.choice([0, 1, 2, 9, 40])):
-            vector = np.random.default_rng(self.chance.randrange(8)).standard_normal(DIMENSIONS).astype(np.float32)
-            self.vectors[self.next] = vector if self.chance.random() < 0.8 else None
-            self.next += 1
+            self.add(self._vector() if self.chance.random() < 0.8 else None)
+        for number in self.chance.sample([*self.vectors], min(len(self.vectors), self.chance.choice([0, 1, 5, 20]))):
+            is_same = self.chance.random() < 0.3
+            vector = self.vectors.pop(number) if is_same else self._vector() if self.chance.random() < 0.8 else None
+            self.vectors.pop(number, None)
+            words = self.words.get(number, 0) + (self.chance.random() < 0.2)
+            self.add(vector, self.ids.get(number, number), words)
+
+    def add(self, vector: np.ndarray | None, id_: int | None = None, words: int = 0) -> None:
+        self.vectors[self.next], self.words[self.next] = vector, words
+        self.ids[self.next] = self.next if id_ is None else id_
+        self.next += 1
+
+    def _vector(self) -> np.ndarray:
+        return np.random.default_rng(self.chance.randrange(8)).standard_normal(DIMENSIONS).astype(np.float32)
+
+    def changes(self, before: NamespaceRows, row_ids: RowIds) -> Changes:
+        """How the table, which has these rows, differs from rows in memory."""
+        return Changes(*NOTHING, self.read(np.setdiff1d(row_ids, before.row_ids)), len(row_ids), lambda: row_ids)
+
+    def have_same_words(self, before: NamespaceRows, row_ids: RowIds, positions: Positions) -> np.ndarray:
+        were = before.row_ids_at(positions)
+        pairs = zip(row_ids.tolist(), were.tolist(), strict=True)
+        return np.array([self.words[row_id] == self.words[old] for row_id, old in pairs], bool)
 
     def row_ids(self) -> RowIds:
         """The ids of all rows, in any order."""
@@ -57,7 +85,10 @@ class Table:
         filled = [np.eye(DIMENSIONS, dtype=np.float32)[0] if vector is None else vector for vector in vectors]
         stacked = np.array(filled, dtype=np.float32).reshape(len(vectors), DIMENSIONS)
         embedded = np.array([vector is not None for vector in vectors], dtype=bool)
-        return rows([str(UUID(int=int(row_id))) for row_id in row_ids], row_ids, stacked, embedded=embedded)
+        return rows(self.ids_of(row_ids), row_ids, stacked, embedded=embedded)
+
+    def ids_of(self, row_ids: RowIds) -> list[str]:
+        return [str(UUID(int=self.ids.get(int(row_id), int(row_id)))) for row_id in row_ids]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -69,27 +100,95 @@ def test_rows_that_grow_answer_as_rows_that_are_read_anew(monkeypatch: pytest.Mo
     growing, advanced = GrowingNamespaceRows(0, table.read(table.row_ids()), max_bytes), 0
     for version in range(1, 40):
         _, before = growing.latest
+        earlier = [before.nearest(asked, 1000) for asked in ASKED]
         table.change()
         row_ids = table.row_ids()
-        new = before.missing(row_ids)
-        added = table.read(new) if len(new) else None
-        if growing.advance(before, version, row_ids, added):
+        changes, have_same_words = table.changes(before, row_ids), partial(table.have_same_words, before)
+        if growing.advance(before, version, changes, have_same_words):
             advanced += 1
+            latest = growing.latest
             # whoever comes later with the same rows changes nothing
-            assert not growing.advance(before, version, row_ids, added)
-            assert len(growing.latest[1].unit) <= 2 * len(row_ids) + growing_rows.SPARE_ROWS
+            assert growing.advance(before, version, changes, have_same_words)
+            assert growing.latest is latest
+            assert len(latest[1].unit) <= 2 * len(row_ids) + growing_rows.SPARE_ROWS
             assert growing.nbytes <= max_bytes
         else:
             growing = GrowingNamespaceRows(version, table.read(row_ids), max_bytes)
+        # searches that began before go on in the earlier rows
+        assert [before.nearest(asked, 1000) for asked in ASKED] == earlier
         now, held = growing.latest
         assert now == version
-        assert held.ids_at(row_ids) == [str(UUID(int=int(row_id))) for row_id in row_ids]
-        for limit in (1, 3, 1000):
-            asked = np.random.default_rng(limit).standard_normal(DIMENSIONS).astype(np.float32)
+        assert held.ids_at(row_ids) == table.ids_of(row_ids)
+        assert (np.diff(held.row_ids.astype(np.int64)) > 0).all()
+        for limit, asked in zip((1, 3, 1000), ASKED, strict=True):
             found, expected = held.nearest(asked, limit), table.read(row_ids).nearest(asked, limit)
             assert found.ids == expected.ids
             assert found.values == pytest.approx(expected.values, abs=1e-6)
     assert advanced
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "words", "stays"),
+    [(0, 1, 0, True), (0, 0, 0, True), (1, 1, 0, True), (1, 2, 0, False), (1, 0, 0, False), (0, 1, 1, False)],
+)
+def test_a_row_stays_in_place_if_only_a_vector_came(had: int, has: int, words: int, *, stays: bool) -> None:
+    table = Table(0)
+    vectors = [None, *np.eye(DIMENSIONS, dtype=np.float32)]
+    for vector in (vectors[1], vectors[had], vectors[2]):
+        table.add(vector)
+    growing = GrowingNamespaceRows(0, table.read(table.row_ids()), 1_000_000)
+    before = growing.latest[1]
+    del table.vectors[1]
+    table.add(vectors[has], 1, words)
+    row_ids = table.row_ids()
+    assert growing.advance(before, 1, table.changes(before, row_ids), partial(table.have_same_words, before))
+    held = growing.latest[1]
+    assert len(held.unit) == 3 + (not stays)
+    assert held.ids_at(row_ids) == table.ids_of(row_ids)
+    assert held.nearest(vectors[has or 1], 9).ids == table.read(row_ids).nearest(vectors[has or 1], 9).ids
+
+
+def test_without_words_in_memory_no_row_stays_in_place() -> None:
+    table = Table(0)
+    table.add(None)
+    growing = GrowingNamespaceRows(0, table.read(table.row_ids()), 1_000_000)
+    table.vectors.clear()
+    table.add(np.ones(DIMENSIONS, np.float32), 0)
+    before, row_ids = growing.latest[1], table.row_ids()
+    assert growing.advance(before, 1, table.changes(before, row_ids))
+    assert growing.latest[1].positions.tolist() == [1]
+
+
+def test_all_rows_are_listed_only_if_some_are_gone() -> None:
+    table, listed = Table(0), 0
+
+    def advance(version: int) -> None:
+        row_ids = table.row_ids()
+
+        def every() -> RowIds:
+            nonlocal listed
+            listed += 1
+            return row_ids
+
+        before = growing.latest[1]
+        changes = table.changes(before, row_ids)._replace(listed=every)
+        assert growing.advance(before, version, changes, partial(table.have_same_words, before))
+        assert growing.latest[1].ids_at(row_ids) == table.ids_of(row_ids)
+
+    for _ in range(3):
+        table.add(None)
+    growing = GrowingNamespaceRows(0, table.read(table.row_ids()), 1_000_000)
+    table.add(None)
+    del table.vectors[1]
+    table.add(np.ones(DIMENSIONS, np.float32), 1)
+    del table.vectors[2]
+    table.add(None, 2, words=1)
+    advance(1)
+    assert listed == 0
+    del table.vectors[0]
+    table.add(None)
+    advance(2)
+    assert listed == 1
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -105,7 +204,8 @@ def test_rows_that_a_compaction_moved_stay_where_they_are(seed: int) -> None:
     numbers, generations, embedded = np.arange(40), chance.integers(1, 4, 40), chance.random(40) < 0.6
     before = read(numbers, np.arange(40, dtype=np.uint64), generations, embedded)
     growing = GrowingNamespaceRows(0, before, 1_000_000)
-    growing.advance(growing.latest[1], 1, np.arange(10, 40, dtype=np.uint64), None)
+    left = np.arange(10, 40, dtype=np.uint64)
+    growing.advance(growing.latest[1], 1, Changes(*NOTHING, before.none(), 30, lambda: left))
     before = growing.latest[1]
     # some keep their row ids; of the others some are written again, some get a vector, one comes back, ten are new
     numbers = chance.permutation(np.concatenate([[3], np.arange(10, 50)]))
@@ -116,17 +216,20 @@ def test_rows_that_a_compaction_moved_stay_where_they_are(seed: int) -> None:
     names = [f"{number:03}" for number in numbers.tolist()]
     listed = [(name, *row) for name, *row in zip(names, row_ids, generations, embedded, ~stay, strict=True) if row[-1]]
     ids, *columns, _ = zip(*listed, strict=True)
-    moved, new = renumbered(before, ListedRows(ids, *map(np.array, columns)))
+    rewritten = ListedRows(ids, *map(np.array, columns))
+    places = growing.unchanged(before, rewritten)
+    moved, new = places[places >= 0], rewritten.row_ids[places < 0]
     here = {before.ids[at]: at for at in before.positions.tolist()}
     is_absent = {*before.absent.tolist()}
     for name, row_id, generation, has_vector, _ in listed:
         at = here.get(name)
         is_same = at is not None and before.generations[at] == generation and (at not in is_absent) == has_vector
         assert (row_id not in new) == is_same
-        assert not is_same or moved.positions_of(np.array([row_id])).tolist() == [at]
+        assert not is_same or places[rewritten.row_ids == row_id].tolist() == [at]
     is_new = np.isin(row_ids, new)
     added = read(numbers[is_new], row_ids[is_new], generations[is_new], embedded[is_new])
-    assert growing.advance(before, 2, row_ids, added, moved)
+    changes = Changes(moved, rewritten.row_ids[places >= 0], added, len(row_ids), lambda: row_ids)
+    assert growing.advance(before, 2, changes)
     version, held = growing.latest
     assert (version, len(held.unit)) == (2, 40 + len(new))
     assert held.ids_at(row_ids) == names
@@ -150,7 +253,7 @@ def test_rows_are_copied_only_once_there_is_no_space_left(
     row_ids = np.arange(old + new, dtype=np.uint64)
     growing = GrowingNamespaceRows(0, table.read(row_ids[:old]), 1_000_000)
     memory, before = growing._memory, growing.latest[1]
-    assert growing.advance(before, 1, row_ids, table.read(row_ids[old:]))
+    assert growing.advance(before, 1, table.changes(before, row_ids))
     assert (growing._memory is not memory) is is_copied
     assert growing.latest[1].unit.base is growing._memory
 
@@ -162,8 +265,8 @@ def test_rows_take_at_most_their_bytes(beyond: int, *, fits: bool) -> None:
     row_ids = np.arange(20 + beyond, dtype=np.uint64)
     growing = GrowingNamespaceRows(0, table.read(row_ids[:10]), 20 * 4 * DIMENSIONS)
     before = growing.latest[1]
-    assert growing.has_room(before, row_ids, 10 + beyond) is fits
-    assert growing.advance(before, 1, row_ids, table.read(row_ids[10:])) is fits
+    assert growing.has_room(before, len(row_ids), 10 + beyond) is fits
+    assert growing.advance(before, 1, table.changes(before, row_ids)) is fits
     assert growing.nbytes == (20 if fits else 10) * 4 * DIMENSIONS
     assert growing._memory.nbytes == 20 * 4 * DIMENSIONS
 
@@ -390,8 +493,8 @@ def test_of_rows_that_grow_a_filter_reads_only_new_ones(seed: int) -> None:
         _, before = growing.latest
         table.change()
         row_ids = table.row_ids()
-        new = before.missing(row_ids)
-        if not growing.advance(before, version, row_ids, table.read(new) if len(new) else None):
+        new = np.setdiff1d(row_ids, before.row_ids)
+        if not growing.advance(before, version, table.changes(before, row_ids), partial(table.have_same_words, before)):
             growing = GrowingNamespaceRows(version, table.read(row_ids), 1_000_000)
         held = growing.latest[1]
         filtered.read = []

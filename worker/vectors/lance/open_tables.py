@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import count
@@ -12,10 +13,11 @@ from typing import Any
 
 import lancedb
 
+from worker.machine.handles import Identity, identity, identity_of
 from worker.vectors.lance import word_search
 from worker.vectors.lance.vector_cache import State
 
-#: Tables that are kept open; each keeps about two files open.
+#: Tables that are kept open; each keeps about three files open.
 OPEN_TABLES = 64
 #: Maximum number of deleted index directories whose files a table may keep open.
 GONE_SEGMENTS = 12
@@ -35,18 +37,19 @@ class TableSnapshot:
     version: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class OpenTable:
     """A table with its LanceDB caches: the data that was read, and the open files of its indexes.
 
     LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once many
-    of the directories in `segments` are gone. `number` stays the same until the table is created again. `rested` is the
-    table as it was opened while at rest, with the moment of its last commit. Lance itself, which searches words, has a
-    separate session.
+    of the directories in `segments` are gone. `number` stays the same until the table is created again, which its
+    directory's `identity` tells. `rested` is the table as it was opened while at rest, with the moment of its last
+    commit. Lance itself, which searches words, has a separate session.
     """
 
     path: Path
     number: int
+    identity: Identity | None
     segments: set[str]
     session: Any
     word_session: Any
@@ -74,10 +77,11 @@ class OpenTables:
 
     def get(self, namespace: str) -> OpenTable | None:
         """Return the open session of a table, unless many of its index files were deleted since."""
-        segments = _segments(self._path(namespace))
+        path = self._path(namespace)
+        segments, present = _segments(path), _identity(path)
         with self._lock:
             space = self._open.get(namespace)
-            if space is None or not _is_same(space.segments, segments):
+            if space is None or present is None or space.identity != present:
                 return None
             space.segments |= segments
             if len(space.segments - segments) > GONE_SEGMENTS:
@@ -87,17 +91,21 @@ class OpenTables:
 
     async def connect(self, namespace: str) -> OpenTable:
         """Open a session for a table, which need not exist."""
-        path = self._path(namespace)
-        segments = _segments(path)
-        with self._lock:
-            before = self._open.get(namespace)
-            is_same = before is not None and _is_same(before.segments, segments)
-            number = before.number if before is not None and is_same else next(self._numbers)
         shares = int(self._all_bytes * INDEX_SHARE), int(self._all_bytes * METADATA_SHARE)
         session, word_session = lancedb.Session(*shares), word_search.new_session(*shares)
-        return OpenTable(
-            path, number, segments, session, word_session, await lancedb.connect_async(self._directory, session=session)
-        )
+        connection = await lancedb.connect_async(self._directory, session=session)
+        path = self._path(namespace)
+        held = _hold(path)
+        present = None if held is None else identity(held)
+        with self._lock:
+            before = self._open.get(namespace)
+            is_same = before is not None and present is not None and before.identity == present
+            number = before.number if before is not None and is_same else next(self._numbers)
+        space = OpenTable(path, number, present, _segments(path), session, word_session, connection)
+        if held is not None:
+            # until then no other directory has this identity
+            weakref.finalize(space, os.close, held)
+        return space
 
     def put(self, namespace: str, space: OpenTable) -> OpenTable:
         """Keep an open table; close tables that were deleted or that exceed the limits."""
@@ -126,6 +134,17 @@ def _segments(path: Path) -> set[str]:
         return set()
 
 
-def _is_same(known: set[str], segments: set[str]) -> bool:
-    """Return whether a table with these indexes is the known one. A recreated table shares no index with it."""
-    return not known.isdisjoint(segments)
+def _identity(path: Path) -> Identity | None:
+    """Return the identity of a table's directory; None if it does not exist."""
+    try:
+        return identity_of(path.stat())
+    except FileNotFoundError:
+        return None
+
+
+def _hold(path: Path) -> int | None:
+    """Open a table's directory, if it exists."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -72,7 +72,7 @@ class RoughRows:
 
 
 class GrowingRoughRows:
-    """The rough rows of vectors that are only ever appended. Not thread-safe."""
+    """The rough rows of vectors that are appended, or fill places of rows without one. Not thread-safe."""
 
     def __init__(self, dimensions: int) -> None:
         self._memory = RoughRows(
@@ -100,6 +100,13 @@ class GrowingRoughRows:
             self._memory.codes[block] = codes.T
         self._blocks = blocks
         return self._of(blocks)
+
+    def replace(self, unit: Vector, positions: NDArray[np.intp]) -> None:
+        """Round the vectors at `positions` of `unit` again. No search may compare their rows meanwhile."""
+        positions = positions[positions < self._blocks * BLOCK_ROWS]
+        if len(positions):
+            codes, self._memory.scales[positions], self._memory.errors[positions] = _rounded(unit[positions])
+            self._memory.codes[positions // BLOCK_ROWS, :, positions % BLOCK_ROWS] = codes
 
     def _of(self, blocks: int) -> RoughRows:
         rows, memory = blocks * BLOCK_ROWS, self._memory

@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from worker.vectors.lance import vector_index, word_search
 from worker.vectors.lance.background import BackgroundReads
 from worker.vectors.lance.crashes import OpenCalls
 from worker.vectors.lance.filter_sql import is_in, where
-from worker.vectors.lance.growing_rows import GrowingNamespaceRows, ListedRows, renumbered
+from worker.vectors.lance.growing_rows import Changes, GrowingNamespaceRows, ListedRows
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.open_tables import OpenTable, OpenTables, TableSnapshot
 from worker.vectors.lance.vector_cache import (
@@ -44,7 +44,7 @@ from worker.vectors.lance.vector_cache import (
     rows,
     unpack_vectors,
 )
-from worker.vectors.lance.word_memory import WordMemories, WordMemory
+from worker.vectors.lance.word_memory import Read, WordMemories, WordMemory
 from worker.vectors.rows import ranked
 
 T = TypeVar("T")
@@ -53,6 +53,8 @@ T = TypeVar("T")
 REST_S = 1.0
 #: Number of the call for a table that reads all rows: the first one of a second query by words and vectors.
 FIRST_READ = 3
+#: The columns of rows in memory, and those that tell rows apart.
+COLUMNS, LISTED = ("id", "vector", "embedded", "generation"), ("id", "generation", "embedded")
 #: The column that orders rows in memory, so that rows that pass a path filter are adjacent.
 FOLDER = "file_id_path"
 #: Maximum number of new rows that a search reads itself. Reading more, with their vectors, takes over 50 ms.
@@ -239,22 +241,25 @@ class Searcher:
             self._forget_deleted()
 
     def _advance(self, namespace: str, number: int, opened: TableSnapshot, growing: GrowingNamespaceRows) -> None:
-        """Update the rows in memory to a version of a table, by reading only new rows. Many new rows are read later.
+        """Update the rows in memory to a version of a table, by reading only rows that were written since.
 
-        If too many rows in memory are deleted by now, all are read again.
+        Many are read later. If too many rows in memory are deleted by now, all are read again.
         """
-        version, before = growing.latest
-        if version >= opened.version:
+        if growing.latest[0] >= opened.version:
             return
-        row_ids = self._run(_row_ids(opened.table))
-        new = before.missing(row_ids)
-        add = partial(self._add_rows, namespace, number, opened, growing, before, row_ids, new)
-        if len(new) > FEW_ROWS:
-            self._background.begin(namespace, add)
-        elif growing.has_room(before, row_ids, len(new)):
-            add()
-        else:
-            self._begin_read(namespace, number)
+        with growing.turn:
+            version, before = growing.latest
+            if version >= opened.version:
+                return
+            parts = word_search.fragments(opened.dataset)
+            new = [parts[part] for part in parts.keys() - before.fragments()]
+            live = sum(part.metadata.num_rows for part in parts.values())
+            is_many = sum(part.metadata.num_rows for part in new) > FEW_ROWS
+            add = partial(self._add_rows, namespace, number, opened, growing, before, new, live, is_many=is_many)
+            if is_many:
+                self._background.begin(namespace, partial(add, self._read_rows))
+            else:
+                add(self._begin_read)
 
     def _add_rows(
         self,
@@ -263,25 +268,42 @@ class Searcher:
         opened: TableSnapshot,
         growing: GrowingNamespaceRows,
         before: NamespaceRows,
-        row_ids: RowIds,
-        new: RowIds,
+        parts: Sequence[Any],
+        live: int,
+        read_anew: Callable[[str, int], None],
+        *,
+        is_many: bool,
     ) -> None:
-        """Add the `new` rows of a version to the rows in memory, or read all again if there is no room.
+        """Add the rows of new `parts` to the rows in memory, or have all read anew if there is no room.
 
         Many may be rows that a compaction moved, and that are in memory already.
         """
-        moved = None
-        if len(new) > FEW_ROWS:
-            with self._calls.call(f"{namespace}.lance"):
-                listed = self._run(_listed(opened.table.take_row_ids(new.tolist())))
-            moved, new = renumbered(before, listed)
-            if not growing.has_room(before, row_ids, len(new)):
-                self._read_rows(namespace, number)
-                return
+        places, row_ids = np.empty(0, np.intp), np.empty(0, np.uint64)
+        read_words: Read = partial(self._read_words, namespace, opened)
         with self._calls.call(f"{namespace}.lance"):
-            added = self._run(_read_prepared(opened.table.take_row_ids(new.tolist()))) if len(new) else None
-        if growing.advance(before, opened.version, row_ids, added, moved):
+            if is_many:
+                listed = ListedRows.of(word_search.rows_of(opened.dataset, LISTED, parts))
+                places, row_ids = growing.unchanged(before, listed), listed.row_ids
+                wanted = row_ids[places < 0].tolist()
+                if not growing.has_room(before, live, len(wanted)):
+                    read_anew(namespace, number)
+                    return
+                read = self._run(_read_prepared(opened.table.take_row_ids(wanted))) if wanted else before.none()
+            elif parts:
+                read = _prepared(word_search.rows_of(opened.dataset, COLUMNS, parts), ())
+                # a third of the time that it takes by row ids
+                read_words = partial(word_search.texts_of, opened.dataset, parts)
+            else:
+                read = before.none()
+        moved = places >= 0
+        every = partial(word_search.row_ids, opened.dataset)
+        changes = Changes(places[moved], row_ids[moved], read, live, every)
+        comparison = partial(self._word_memories.comparison, namespace, number, growing)
+        have_same_words = comparison(read_words if _has_words(opened) else None)
+        if growing.advance(before, opened.version, changes, have_same_words):
             self._keep(namespace, number, growing)  # it has grown
+        else:
+            read_anew(namespace, number)
 
 
 def _has_words(opened: TableSnapshot) -> bool:
@@ -326,23 +348,9 @@ async def _read(table: Any, most_bytes: float) -> NamespaceRows | None:
     return await _read_prepared(table.query(), FOLDER)
 
 
-async def _row_ids(table: Any) -> RowIds:
-    """Read the ids of all rows."""
-    listed = await table.query().select([]).with_row_id().to_arrow()
-    row_ids: RowIds = listed["_rowid"].to_numpy()
-    return row_ids
-
-
-async def _listed(query: Any) -> ListedRows:
-    """Read what tells the rows of a query apart."""
-    found = await query.select(["id", "generation", "embedded"]).with_row_id().to_arrow()
-    of_rows = (found[name].to_numpy() for name in ("_rowid", "generation", "embedded"))
-    return ListedRows(found["id"].to_pylist(), *of_rows)
-
-
 async def _read_prepared(query: Any, *order: str) -> NamespaceRows:
     """Read the rows of a query, ordered by the columns `order`."""
-    table_rows = await query.select(["id", "vector", "embedded", "generation", *order]).with_row_id().to_arrow()
+    table_rows = await query.select([*COLUMNS, *order]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows, order)
 
 

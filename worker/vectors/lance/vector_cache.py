@@ -48,6 +48,8 @@ FEW_SHARE, COPIED_ROWS = 0.45, 512
 STRETCHED_SHARE, SCATTERED_SHARE = 0.35, 0.08
 #: Share of the bytes for vectors above which a table is not read. Each edit needs free space, or else a new read.
 READ_SHARE = 0.9
+#: Bits of a row id below the number of its fragment.
+FRAGMENT_SHIFT = np.uint64(32)
 #: Number of letters of an id that fit a number.
 ID_LETTERS = 8
 #: Assumed bytes of a cached filter without its row ids.
@@ -77,7 +79,8 @@ class NamespaceRows:
     `row_ids` (n) are the store's row ids, ascending. `positions` (n) are the places of the rows in `ids`, `id_starts`
     and `unit`, the vectors with length 1. `absent` are the positions of rows that no vector finds: deleted rows, rows
     without a vector, and rows that do not pass a filter. `rough` rules out rows before these are compared. States of
-    the same `lineage` have the same row at each position that both have. `generations` are the rows' by position.
+    the same `lineage` have the same row at each position that both have, but it may get a vector and other attributes.
+    `generations` are the rows' by position, and `written` the versions in which later states got them.
     """
 
     ids: list[str]
@@ -87,6 +90,7 @@ class NamespaceRows:
     row_ids: RowIds
     positions: Positions
     absent: Positions
+    written: NDArray[np.int64]
     rough: RoughRows | None = None
     lineage: object = field(default_factory=object)
 
@@ -148,15 +152,27 @@ class NamespaceRows:
         """Return the positions of the rows with these row ids of the store."""
         return self.positions[np.searchsorted(self.row_ids, row_ids)]
 
+    def row_ids_at(self, positions: Positions) -> RowIds:
+        """Return the store's row ids of live rows at these positions."""
+        row_ids = np.empty(len(self.unit), np.uint64)
+        row_ids[self.positions] = self.row_ids
+        return row_ids[positions]
+
     def are_at(self, row_ids: RowIds) -> Passing:
         """Return a mask of the rows with these row ids of the store, by position."""
         passing = np.zeros(len(self.unit), np.bool_)
         passing[self.positions_of(row_ids)] = True
         return passing
 
-    def missing(self, row_ids: RowIds) -> RowIds:
-        """Return the rows of another state that this one lacks; `row_ids` are all rows of that state."""
-        return np.setdiff1d(row_ids, self.row_ids, assume_unique=True)
+    def none(self) -> NamespaceRows:
+        """Return no rows, of the same dimensions."""
+        nothing = np.empty(0, np.bool_)
+        return rows([], nothing.astype(np.uint64), self.unit[:0].copy(), embedded=nothing)
+
+    def fragments(self) -> set[int]:
+        """Return the numbers of the store's fragments that have these rows. A row id begins with its fragment's."""
+        numbers = self.row_ids >> FRAGMENT_SHIFT
+        return {*numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] + 1))].tolist()}
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -180,8 +196,8 @@ def rows(
     order = np.argsort(row_ids)
     vectors /= _lengths(vectors)
     generations = np.zeros(len(ids), np.int64) if generations is None else generations
-    absent = np.flatnonzero(~embedded)
-    return NamespaceRows(ids, id_starts(ids), generations, vectors, row_ids[order], order, absent)
+    absent, written = np.flatnonzero(~embedded), np.zeros(len(ids), np.int64)
+    return NamespaceRows(ids, id_starts(ids), generations, vectors, row_ids[order], order, absent, written)
 
 
 def id_starts(ids: Sequence[str]) -> IdStarts:
@@ -278,17 +294,19 @@ class FilterCache:
     ) -> Passing:
         """Return a mask of the rows that pass a condition. Callers must not modify it.
 
-        `read` finds those rows among some, or among all (None). A stored row never changes, so a later version reads
-        only new rows. For an earlier one all are read: the mask may lack rows that were deleted since.
+        `read` finds those rows among some, or among all (None). A later version reads only rows written since. For an
+        earlier one all are read: the mask may lack rows that were deleted since.
         """
         key = rows.lineage, _condition_digest(condition)
         of_version, known = self._get(key)
         if known is None or of_version > version:
             return self._put(key, version, rows.are_at(read(None)))
-        if len(known) == len(rows.unit):
+        if of_version == version:
             return known
-        passing = rows.are_at(read(rows.row_ids[rows.positions >= len(known)]))
-        passing[: len(known)] = known
+        is_new = rows.written > of_version
+        new = rows.row_ids[is_new[rows.positions]]
+        passing = rows.are_at(read(new) if len(new) else new)
+        passing[: len(known)] |= known & ~is_new[: len(known)]
         return self._put(key, version, passing)
 
     def _get(self, key: Hashable) -> tuple[int, NDArray[Any] | None]:

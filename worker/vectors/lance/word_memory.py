@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from worker.vectors import Leg, Ranked
 from worker.vectors.lance import bm25
 from worker.vectors.lance.background import BackgroundReads
-from worker.vectors.lance.growing_rows import GrowingNamespaceRows
+from worker.vectors.lance.growing_rows import GrowingNamespaceRows, HaveSameWords
 from worker.vectors.lance.indexes import COLUMNS, FIELDS
 from worker.vectors.lance.vector_cache import (
     LatestPerNamespace,
     NamespaceRows,
     Passing,
+    Positions,
     RowIds,
     SearchCounter,
 )
@@ -72,9 +73,11 @@ class WordMemory:
         self._lock = Lock()
         self._vocabularies = {name: bm25.Vocabulary() for name in columns}
         nothing = Postings((), np.empty(0, np.uint32))
+        #: Hashes of the words of each row, by position.
+        self._hashes = np.empty(0, np.int64)
         #: None if the words take more than their limit.
         self._state: _State | None = dict.fromkeys(columns, nothing)
-        self._statistics: tuple[RowIds, _State, dict[str, bm25.CorpusStatistics]] | None = None
+        self._statistics: tuple[tuple[int, int], _State, dict[str, bm25.CorpusStatistics]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -83,7 +86,7 @@ class WordMemory:
 
     def _bytes(self, state: _State) -> int:
         vocabularies = bm25.WORD_BYTES * sum(map(len, self._vocabularies.values()))
-        return FIXED_BYTES + vocabularies + sum(postings.nbytes for postings in state.values())
+        return FIXED_BYTES + vocabularies + self._hashes.nbytes + sum(postings.nbytes for postings in state.values())
 
     def is_of(self, growing: GrowingNamespaceRows) -> bool:
         """Return whether positions belong to these rows."""
@@ -100,6 +103,18 @@ class WordMemory:
     def lacks(self, rows: NamespaceRows) -> int:
         """Return the number of positions whose words are not known."""
         return len(rows.unit) - _covered(self._state) if self._state is not None else len(rows.unit)
+
+    def are_same(self, read: Read, row_ids: RowIds, positions: Positions) -> NDArray[np.bool_]:
+        """Return which rows have the words that are in memory at these positions. `read` may yield others, too."""
+        hashes, order = self._hashes, np.argsort(row_ids)
+        found = np.zeros(len(row_ids), np.int64)
+        for batch in read(FIELDS, row_ids):
+            of_batch = batch["_rowid"].to_numpy()
+            asked = np.isin(of_batch, row_ids)
+            found[order[np.searchsorted(row_ids, of_batch[asked], sorter=order)]] = _hashes_of(batch)[asked]
+        same = positions < len(hashes)
+        same[same] = found[same] == hashes[positions[same]]
+        return same
 
     def found(self, leg: Leg, rows: NamespaceRows, passing: Passing | None) -> Ranked | None:
         """Answer a leg over these rows; only `passing` rows pass its filter.
@@ -129,17 +144,20 @@ class WordMemory:
             after = self._added(before, rows, read([*before], new), max_bytes)
             self._state = after if after is not None and self._bytes(after) <= max_bytes else None
             if self._state is None:
-                self._vocabularies, self._statistics = {}, None
+                self._vocabularies, self._statistics, self._hashes = {}, None, np.empty(0, np.int64)
         finally:
             self._lock.release()
 
     def _added(self, before: _State, rows: NamespaceRows, batches: Iterable[Any], max_bytes: int) -> _State | None:
         """Return the postings including new rows; None as soon as they exceed the limit."""
         lengths = {name: np.zeros(len(rows.unit), np.uint32) for name in before}
+        hashes = np.zeros(len(rows.unit), np.int64)
+        hashes[: len(self._hashes)] = self._hashes
         added: dict[str, list[bm25.Occurrences]] = {name: [] for name in before}
         used = self._bytes(before)
         for batch in batches:
             positions = rows.positions_of(batch["_rowid"].to_numpy())
+            hashes[positions] = _hashes_of(batch)
             for name in before:
                 found = bm25.occurrences(batch[name], positions, self._vocabularies[name])
                 lengths[name][positions] = found.lengths
@@ -152,21 +170,30 @@ class WordMemory:
             lengths[name][: len(postings.lengths)] = postings.lengths
             new = [bm25.block(added[name])] if added[name] else []
             after[name] = Postings(bm25.merged([*postings.blocks, *new]), lengths[name])
+        self._hashes = hashes
         return after
 
     def _statistics_of(self, rows: NamespaceRows, state: _State) -> Mapping[str, bm25.CorpusStatistics]:
         """Return the corpus statistics for this state of the rows, by column."""
         kept = self._statistics
-        if kept is not None and kept[0] is rows.row_ids and kept[1] is state:
+        # rows come at the end, and those that went never come back
+        live = len(rows.unit), len(rows.positions)
+        if kept is not None and kept[0] == live and kept[1] is state:
             return kept[2]
         made = {name: bm25.corpus_statistics(postings.lengths, rows.positions) for name, postings in state.items()}
-        self._statistics = rows.row_ids, state, made
+        self._statistics = live, state, made
         return made
 
 
 def _covered(state: _State | None) -> int:
     """Return the number of positions whose words are known."""
     return min((len(postings.lengths) for postings in state.values()), default=0) if state else 0
+
+
+def _hashes_of(batch: Any) -> NDArray[np.int64]:
+    """Return a hash of the words of each row of a batch of Arrow."""
+    columns = (batch[name].to_pylist() for name in FIELDS)
+    return np.fromiter(map(hash, zip(*columns, strict=True)), np.int64, len(batch))
 
 
 class WordMemories:
@@ -198,6 +225,18 @@ class WordMemories:
         elif new > 0:
             self._add(namespace, number, memory, rows, read)
         return memory
+
+    def comparison(
+        self, namespace: str, number: int, growing: GrowingNamespaceRows, read: Read | None
+    ) -> HaveSameWords | None:
+        """Return a function that compares words of rows with those in memory; None if these are not there.
+
+        `read` is None if rows have no words.
+        """
+        if read is None:
+            return lambda _, positions: np.ones(len(positions), np.bool_)
+        memory = self._kept.get(namespace, (number,))
+        return partial(memory.are_same, read) if memory is not None and memory.is_of(growing) else None
 
     def read(self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read) -> None:
         """Read the words of rows that are not in memory yet. The parameters are those of `of`."""

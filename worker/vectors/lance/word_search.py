@@ -89,7 +89,23 @@ def texts(opened: Any, columns: Sequence[str]) -> Iterable[Any]:
     return batches
 
 
-def row_ids(opened: Any, condition: str, limit: int | None = None) -> Any:
+def fragments(opened: Any) -> dict[int, Any]:
+    """Return the parts that a table consists of, by their numbers. Each write adds one."""
+    return {fragment.fragment_id: fragment for fragment in opened.get_fragments()}
+
+
+def rows_of(opened: Any, columns: Sequence[str], parts: Sequence[Any]) -> Any:
+    """Return the columns of all rows of some fragments, at least one, with Lance's `_rowid`."""
+    return opened.scanner(columns=[*columns], with_row_id=True, fragments=[*parts]).to_table()
+
+
+def texts_of(opened: Any, parts: Sequence[Any], columns: Sequence[str], _row_ids: object) -> Iterable[Any]:
+    """Return the columns of all rows of some fragments in batches, with Lance's `_rowid`."""
+    batches: Iterable[Any] = rows_of(opened, columns, parts).to_batches()
+    return batches
+
+
+def row_ids(opened: Any, condition: str = "", limit: int | None = None) -> Any:
     """Return Lance's `_rowid` of the rows that pass a filter, up to `limit`."""
-    scanner = opened.scanner(columns=[], with_row_id=True, filter=condition, limit=limit)
+    scanner = opened.scanner(columns=[], with_row_id=True, filter=condition or None, limit=limit)
     return scanner.to_table()["_rowid"].to_numpy()
