@@ -109,7 +109,7 @@ CREATE INDEX namespace_name_check ON namespace_name (next_check_at) WHERE next_c
 -- Changes of the folders that indexes follow. A separate row, so that noting a change never waits for finishing files.
 CREATE TABLE search_index_change (
     index_id uuid PRIMARY KEY REFERENCES search_index (id) ON DELETE CASCADE,
-    -- the first change that no run covers; null: there is none
+    -- the first change that no run covers; null if runs cover all
     since timestamptz,
     -- when a run should cover the changes, after a quiet period
     due_at timestamptz,

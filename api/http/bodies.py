@@ -34,7 +34,7 @@ MAX_VALUES = 100_000
 MAX_CONTENT_VALUES = 500_000
 #: Values of a message of agents, which the library of their protocol parses in the event loop.
 MAX_MCP_VALUES = 10_000
-#: Faults of a large body that are looked at. Pydantic holds the interpreter for 4 µs to describe each.
+#: Faults of a large body that are described. Pydantic holds the interpreter for 4 µs to describe each.
 MAX_FAULTS = 1000
 #: Levels of a body. Pydantic's parser and serializer take no more.
 MAX_LEVELS = 200
@@ -44,13 +44,13 @@ INLINE_BYTES = 1 << 15
 MAX_PARSED, MAX_PARSED_OF_ONE = 2, 1
 #: Seconds that a large body waits for its turn to be parsed.
 PARSE_WAIT_SECONDS = 3.0
-#: Bytes that an upload counts as: what is read ahead of its parser.
+#: Bytes that an upload counts as: those that are read ahead of its parser.
 UPLOAD_BYTES = 1 << 20
 #: Bytes that are scanned at a time.
 _BLOCK = 1 << 18
-#: Where a request carries its parsed body, or the reason why there is none.
+#: The place in a request of its parsed body, or of the reason why it has none.
 _PARSED = "foldex.body"
-#: Where a request tells that its body is large.
+#: The place in a request of the mark that its body is large.
 _IS_LARGE = "foldex.large_body"
 _BUSY = "Too many large bodies arrive or are in progress; try again, or send smaller ones."
 #: The escape of half a surrogate pair without the other half.
@@ -103,7 +103,7 @@ def check(body: bytes, most_values: int) -> None:
             )
         deepest = max(deepest, level + highest)
         level += change
-    # otherwise it is no JSON, as the parser will say
+    # otherwise it is not JSON, and the parser will say so
     if deepest > MAX_LEVELS and level == 0:
         raise Invalid(f"The body is nested deeper than {MAX_LEVELS} levels; flatten it, or upload it as a file.")
 
@@ -132,7 +132,7 @@ def _shape(body: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def parse(scope: Scope, body: bytes, most_values: int) -> None:
-    """Parse a body once, for all that read it. Raises `TooManyValues` and `Invalid`."""
+    """Parse a body once, for all its readers. Raises `TooManyValues` and `Invalid`."""
     check(body, most_values)
     with without_garbage_collection():
         try:
@@ -157,14 +157,14 @@ def _with_surrogates(body: bytes) -> Any:
 
 
 def parse_in_turn(scope: Scope, body: bytes, most_values: int, owner: str, turn: ExitStack) -> None:
-    """Parse a large body when it is its turn, which `turn` ends. Raises `BodiesBusy` as well."""
+    """Wait for the turn of a large body, and parse it; `turn` ends that turn. Raises `BodiesBusy` as well."""
     turn.enter_context(_slots.within(PARSE_WAIT_SECONDS, BodiesBusy(_BUSY), owner))
     scope[_IS_LARGE] = True
     parse(scope, body, most_values)
 
 
 def parsed(scope: Scope) -> Any:
-    """The value of the body. Raises `ValueError` if it is no JSON."""
+    """The value of the body. Raises `ValueError` if it is not JSON."""
     value = scope.get(_PARSED, ValueError("the body is empty"))
     if isinstance(value, ValueError):
         raise value

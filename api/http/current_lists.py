@@ -22,9 +22,9 @@ from worker.state.access import acl
 from worker.state.index import tools
 from worker.state.pool import Pool
 
-#: Times that one answer is made. Each takes milliseconds, and lists change at most some times in a second.
+#: Maximum attempts to make one answer. Each takes milliseconds, and lists change at most some times in a second.
 MAX_TIMES = 5
-#: Seconds for which a process takes the lists for unchanged when it begins an answer. Its end always asks.
+#: Seconds for which a process assumes unchanged lists when it begins an answer. At the end it always asks.
 BEGIN_SECONDS = 0.25
 #: Projects whose versions a process remembers.
 MAX_PROJECTS = 10_000
@@ -95,7 +95,7 @@ def by_current_lists(
         try:
             answer = make(version)
         except FoldexError as raised:
-            # its text may name what is hidden by now
+            # its text may name things that are hidden by now
             error = raised
         before = version
         if error is not None or not before.is_open:

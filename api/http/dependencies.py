@@ -33,7 +33,7 @@ class Caller:
     """The sender of the request: its key, or its token's holder; None if `AUTH=off`."""
 
     key: ValidKey | TokenHolder | None
-    #: For whom it acts; None: for itself.
+    #: The principals that it acts for; None: itself.
     principals: frozenset[str] | None = None
 
     @property
@@ -158,7 +158,7 @@ def _no_tool(tool_id: str) -> NotFound:
     return NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
 
 
-#: The tool in the path. A string, so that one that is no UUID answers 404 as any other unknown id.
+#: The tool in the path. A string, so that an id that is not a UUID answers 404, like any other unknown id.
 ToolId = Annotated[str, Path(description="Id of the search tool.", examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"])]
 
 

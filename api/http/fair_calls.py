@@ -1,4 +1,4 @@
-"""Lets calls in, as far as the share of their project allows. Those beyond wait in a queue of their project's own.
+"""Lets calls in, as far as the share of their project allows. Further calls wait in a queue of their project.
 
 A call that is in has a thread at once whenever it needs one: there are as many threads as calls that may be in. So no
 project's calls wait for a thread that another project's call holds. Plain ASGI, inside the check of keys.
@@ -22,14 +22,14 @@ from worker.machine.sharing.owner import working_for
 
 #: Tools whose project is remembered.
 MAX_TOOLS = 10_000
-#: Threads for what no call waits for, and for those who call without a share: the answers to errors.
+#: Threads for work that no call waits for, and for calls without a share: the answers to errors.
 SPARE_THREADS = 8
 
-#: It answers without a thread.
+#: Its answer needs no thread.
 _LIVENESS = "/healthz"
 _PROJECT = re.compile(r"/api/projects/([^/]+)")
 _TOOL = re.compile(r"/api/tools/search/([0-9a-fA-F-]{36})(?:/|$)")
-#: Bodies that name their project, and where they do. A name with an escape is nobody's.
+#: The place of the project's name in bodies that name one. A name with an escape belongs to nobody.
 _NAMING = frozenset({"/api/tools/search", "/api/search"})
 _NAMED = re.compile(rb'"project_id"\s{0,8}:\s{0,8}"([^"\\]{1,200})"')
 
@@ -68,7 +68,7 @@ class FairCalls:
             self._projects[tool[1]] = project
 
     async def _owner(self, share: Share, request: Request, receive: Receive) -> tuple[str, Receive]:
-        """Whose share a call counts for, and its body."""
+        """The owner whose share a call counts for, and its body."""
         if share is PROBES:
             return (request.client.host if request.client else UNNAMED), receive
         by_key = request_log.noted_project()

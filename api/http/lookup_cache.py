@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 
 
 class LookupCache(Generic[Key, Value]):
-    """A cache of recent lookups, of which all together have at most the size `entries`. Thread-safe.
+    """A cache of recent lookups, with a total size of at most `entries`. Thread-safe.
 
     Each is kept for `seconds`, which its key may decide, or for `rest` times as long as it took if that is longer, up
     to `MAX_REST_SECONDS`. Missing values are not cached.
@@ -63,7 +63,7 @@ class LookupCache(Generic[Key, Value]):
             return self._values.get(key, _NONE)[0]
 
     def get(self, key: Key, read: Callable[[], Value | None] | None = None) -> Value | None:
-        """The value, from the cache or looked up; at most `seconds` old. `read` looks it up as only this call can."""
+        """The value, from the cache or looked up; at most `seconds` old. `read` is the lookup of this call alone."""
         with self._lock:
             cached, forgotten = self._values.get(key, _NONE)[0], self._forgotten
         return self._look(key, forgotten, read) if cached is None else cached
@@ -94,7 +94,7 @@ class LookupCache(Generic[Key, Value]):
 
 
 def ends_at(_key: object, kept: tuple[object, int, float], now: float) -> float:
-    """The time until which an entry of a cache is kept that begins `now`."""
+    """The end of an entry of a cache that is put there `now`."""
     return now + kept[2]
 
 
@@ -127,6 +127,6 @@ class LookupCaches:
             if self._noted.get(key_id) == minute:
                 return
             self._noted[key_id] = minute
-        # a call that only reads must not fail for it, such as on a full disk
+        # a failed note, such as on a full disk, must not fail a call that only reads
         with suppress(psycopg.Error, FoldexError):
             keys.note_use(self._pool(), key_id)

@@ -53,7 +53,7 @@ DISCARD_SECONDS = 10.0
 PARSER_THREADS = 64
 #: Maximum parameters of an address. They are parsed several times in the event loop: 32,000 of them take 0.3 s.
 MAX_PARAMETERS = 1000
-#: Keys that are remembered as valid, and as unknown.
+#: Maximum keys that are remembered as valid, and as unknown.
 MAX_KNOWN = 10_000
 
 #: Methods that change nothing.
@@ -66,7 +66,7 @@ _MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class AdmittedKey:
-    """The key of an admitted request, for whom it acts, and what it opens if that was not cached."""
+    """The key of an admitted request, whom it acts for, and what it opens unless that was cached."""
 
     key_hash: bytes
     _key: ValidKey | None = None
@@ -222,7 +222,7 @@ class RequestGate:
     async def _read(
         self, request: Request, receive: Receive, add: Callable[[int], None], *, has_content: bool
     ) -> Message:
-        """A message with the whole body, or that the caller left."""
+        """A message with the whole body, or the message that the caller left."""
         most = self._max_bytes if has_content else min(self._max_bytes, bodies.MAX_PLAIN_BYTES)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
@@ -251,7 +251,7 @@ class RequestGate:
 
 
 def _closing(turn: ExitStack, send: Send) -> Send:
-    """A `send` that first ends the turn of a body: what was made of it is not needed to answer."""
+    """A `send` that first ends the turn of a body: the answer does not need the parsed body."""
 
     async def send_after(message: Message) -> None:
         turn.close()

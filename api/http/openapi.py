@@ -21,7 +21,7 @@ _BEARER = {
     "description": "A key from `foldex keys create`, with the scope that the call needs, or a token of OIDC_ISSUER. "
     "Not needed with AUTH=off.",
 }
-#: What the calls of each tag do.
+#: The purpose of the calls with each tag.
 TAGS = {
     "search tools": "Make, change, run and watch search tools over folders, and read their files.",
     "search": "Find text in one tool, in several, or at paths: by meaning, by words, or by a pattern.",
@@ -91,7 +91,7 @@ def _examples_of(schema: OpenApi, schemas: OpenApi) -> Iterator[Any]:
 
 
 def example(schema: OpenApi, schemas: OpenApi) -> Any:
-    """The schema's own example, or one made of its parts'. A part without any is null, which a test finds."""
+    """The schema's own example, or one made of its parts'. A part without an example is null, and a test finds that."""
     value: Any
     match schema:
         case {"examples": [value, *_]} | {"const": value} | {"default": value} | {"enum": [value, *_]}:

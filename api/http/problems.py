@@ -30,7 +30,7 @@ log = structlog.get_logger()
 RETRY_AFTER_SECONDS = 5
 #: Maximum errors that an answer lists, and characters of each name and message, which quote the request.
 _MAX_ERRORS, _MAX_CHARS = 10, 300
-#: What pydantic says of a body that is missing, or that FastAPI did not read as JSON.
+#: Pydantic's errors for a body that is missing, or that FastAPI did not read as JSON.
 _NO_OBJECT = {"missing", "model_attributes_type"}
 
 
@@ -56,7 +56,7 @@ def error_response(request: Request, error: FoldexError | OperationalError) -> J
 
 
 def unread(error: FoldexError) -> JSONResponse:
-    """The answer to bytes that are not read as a request, for this reason."""
+    """The answer to bytes that are not read as a request, with the reason."""
     return _of(error)
 
 
@@ -188,7 +188,7 @@ def _caller_left(_: Request, _error: Exception) -> Response:
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", path=request.url.path, exc_info=error)
     answer = _fault(INTERNAL)
-    # it passes through no middleware
+    # it does not pass through middleware
     answer.headers.update(request_log.headers())
     return answer
 

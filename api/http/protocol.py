@@ -35,13 +35,13 @@ MAX_URL_BYTES = (1 << 16) - 1
 METHOD_BYTES = 32
 #: Header fields of a request. Browsers send some 20, and proxies add a few.
 MAX_FIELDS = 100
-#: Bytes of one field that is to blame if all are too many.
+#: Bytes from which one field is named as the cause of headers that are too large.
 LONG_FIELD_BYTES = MAX_HEAD_BYTES // 2
 #: The longest beginning of a line that tells which field it is.
 _NAME_BYTES = 32
-#: Bytes that the parser takes at once: the precision with which unfinished headers are counted.
+#: Bytes that the parser takes at once. Unfinished headers are counted with this precision.
 PIECE_BYTES = 1 << 14
-#: Seconds of work for a connection after which all others have their turn.
+#: Seconds of work for one connection before all others get their turn.
 TURN_SECONDS = 0.005
 #: Chunks of a body that have fewer than `SMALL_BYTES`. Each takes some microseconds, and most clients send larger ones.
 MAX_SMALL_CHUNKS = 50_000
@@ -173,7 +173,7 @@ class TimedProtocol(HttpToolsProtocol):
             self._wait_for_headers()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with a problem; uvicorn's own text names no reason."""
+        """Answer bytes that are not HTTP with a problem; uvicorn's own text has no reason."""
         error = sys.exception()
         # the parser hides an error of a callback behind one of its own
         cause = (error and error.__context__) or error
@@ -185,7 +185,7 @@ class TimedProtocol(HttpToolsProtocol):
         self.unfinished = 0
         if self._is_answering():
             if self.pipeline or not self.cycle.more_body:
-                # what came before is answered
+                # answer the earlier requests
                 self.cycle.keep_alive = False
                 return
             if self.cycle.response_started:
@@ -199,7 +199,7 @@ class TimedProtocol(HttpToolsProtocol):
         self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
         self.transport.write_eof()
         self._stop_waiting()
-        # what it holds is freed now
+        # free its bytes now
         self.parser = self.headers = self.scope = None  # type: ignore[assignment]
         self._deadline = self.loop.call_later(DISCARD_SECONDS, self._give_up)
 
@@ -287,7 +287,7 @@ class TimedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests came before the first was answered; wait for each answer")
         if self.parser.should_upgrade() and _has_body(self.headers):
-            # the parser takes the body for another protocol's
+            # the parser assumes that the body belongs to another protocol
             raise ValueError("a request with a body cannot change the protocol; let the client use HTTP/1.1 only")
         super().on_headers_complete()
 
@@ -369,7 +369,7 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _too_large(field: bytes = b"", size: int = 0) -> FoldexError:
-    """Why headers are refused that are too large. `field` is the one at hand, which has `size` bytes or more."""
+    """Why headers that are too large are refused. `field` is the one at hand, with `size` bytes or more."""
     limit = f"the URL and headers may have {MAX_HEAD_BYTES:,} bytes together"
     name = field.strip().lower() if size > LONG_FIELD_BYTES else b""
     if name == b"authorization":

@@ -1,6 +1,6 @@
 """Logs every request in one line. Its id is also in its answer, its other log lines and its tasks.
 
-Plain ASGI, around all other middleware. The line is written once the last byte is handed over, so that it delays no
+Plain ASGI, around all other middleware. The line is written once the last byte is handed over, so it delays no
 answer. It holds no address, no key and no body, which may be secret.
 """
 

@@ -111,6 +111,6 @@ class OperationScopes:
             raise ScopeMissing.of(needed, held)
 
     def _needed(self, connection: Connection) -> Level | None:
-        """The scope of an operation, found as the router finds its route; None if there is none."""
+        """The scope of an operation, found as the router finds its route; None without a route."""
         found = (needed for route, needed in self._routes if route.matches(connection)[0] is Match.FULL)
         return next(found, None)

@@ -28,14 +28,14 @@ from worker.machine.parent import end_with
 TICK_SECONDS = 1.0
 #: Seconds before a process that was killed is replaced.
 REPLACE_SECONDS = 1.0
-#: Seconds for processes to end once they are told to, more than uvicorn gives to open requests.
+#: Seconds for processes to end after they got a signal: more than uvicorn gives to open requests.
 ENDING_SECONDS = 8.0
 #: Seconds for which an idle connection is kept. Clients and proxies keep theirs for 5 to 60 s, and must close it first:
 #: a request that the server's close crosses fails.
 KEEP_ALIVE_SECONDS = 75
 #: Files and connections that a process may have open. Connections of callers take at most half of them.
 MAX_FILES = 4096
-#: A number of a round in which uvicorn renews the `Date` header. It does so in every tenth round.
+#: A round's number at which uvicorn renews the `Date` header: it does so in every tenth round.
 _RENEWING = 0
 #: Exit status of uvicorn, as a program, if it did not start.
 _NOT_STARTED = 3
@@ -258,7 +258,7 @@ class _Family:
         sys.exit(status)
 
     def _begin(self) -> None:
-        # a signal in between would reach a child that is not noted yet
+        # otherwise a signal could arrive before the child is noted
         with _block_signals():
             if self._is_ending:
                 return

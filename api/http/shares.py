@@ -77,9 +77,9 @@ class Share:
     whose: str = "This project"
     #: Whether each holds one of the threads that serve calls.
     uses_threads: bool = False
-    #: For how many times as long room stays empty as a project held it, beside others.
+    #: How long room stays empty beside other projects, as a multiple of the time for which its project held it.
     rest: float = field(default=0.0, kw_only=True)
-    #: Those that count as others if they called recently.
+    #: Owners that count as other projects if they called recently.
     callers: RecentOwners = field(default=_PROJECTS, kw_only=True)
     remedy: str = field(default="try again shortly", kw_only=True)
 
@@ -114,7 +114,7 @@ class Share:
 
     @contextmanager
     def _queueing(self) -> Iterator[float]:
-        """The seconds for which the call at hand may wait here. What it waits is taken from its other queues."""
+        """The seconds for which the call at hand may wait here. Its other queues lose the time that it waits."""
         patience, began = _patience.get() or _Patience(self.seconds), time.monotonic()
         try:
             yield min(self.seconds, patience.left)
@@ -198,7 +198,7 @@ THREADS: Sequence[FairThreads] = [each for each in vars().values() if isinstance
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _POST = frozenset({"POST"})
 _TOOL = "/api/tools/search/[^/]+"
-#: Which calls are of which kind, by method (None: any) and path: the first row that fits.
+#: The kind of each call, by method (None: any) and path. The first row that fits counts.
 CALLS: Sequence[tuple[frozenset[str] | None, re.Pattern[str], Share]] = [
     (methods, re.compile(pattern, re.DOTALL), share)
     for methods, pattern, share in (

@@ -11,7 +11,7 @@ from worker.state.index.tools import Index
 
 @dataclass(slots=True)
 class ListsVersion:
-    """The version of a project's access lists by which an answer is made; None as long as no node ever had a list.
+    """The version of a project's access lists that an answer obeys; None as long as no node ever had a list.
 
     `is_open`: the project had no list when the texts of the answer were read. So it holds as it is. `sees_all`: all
     files of an index were read, so those that are new count too. With `is_selective` an answer reads only files that it
@@ -24,7 +24,7 @@ class ListsVersion:
     is_selective: bool = field(default=False, compare=False)
 
     def holds(self, now: ListsVersion) -> bool:
-        """Whether an answer that was made by this version shows nothing that another one, the present, hides."""
+        """Whether an answer that obeys this version shows nothing that `now`, the present version, hides."""
         if self.number is None or now.number is None or self.sees_all:
             return self == now
         return self.number.revoked == now.number.revoked
@@ -32,7 +32,7 @@ class ListsVersion:
 
 @dataclass(frozen=True, slots=True)
 class SeenIndex(Index):
-    """An index, and whose documents a call over it may show. What answers callers takes this, not an `Index`.
+    """An index, and the documents of it that a call may show. What answers callers takes this, not an `Index`.
 
     `lists` is set if the answer is made again should they change meanwhile; None: the present ones count.
     """

@@ -50,12 +50,12 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def sent(**fields: Any) -> dict[str, Any]:
-    """The fields of a body, without those that are UNSET. Of models, what the caller gave."""
+    """The fields of a body, without those that are UNSET. Models have only the fields that the caller gave."""
     return {name: as_json(value) for name, value in fields.items() if value is not UNSET}
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON holds it. Of models, what the caller gave."""
+    """A value in the form of JSON. Models have only the fields that the caller gave."""
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, Model) else to_jsonable_python(value)
 
 

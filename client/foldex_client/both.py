@@ -76,7 +76,7 @@ def call(
 def listing(
     function: Callable[Concatenate[Any, P], Request[Page[T]] | AsyncGenerator[T, None]],
 ) -> Both[P, Iterator[T], AsyncGenerator[T, None]]:
-    """A call with many answers, which are fetched as they are asked for."""
+    """A call with many answers, which are fetched when the caller asks for them."""
     return Both(function, lambda session, made: session.pages(made) if isinstance(made, Request) else made, _items)
 
 

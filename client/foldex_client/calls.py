@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Config = ToolConfig | Mapping[str, Any]
 OnProgress = Callable[[Status], object]
-#: How far a task is waited for.
+#: The state at which a wait for a task ends.
 Until = Literal["ready", "words"]
 
 #: Seconds between the first polls of a task's status. Later pauses are this share of the wait so far.

@@ -19,12 +19,12 @@ MAX_ENTRIES = 1_000
 #: Maximum principals of a caller.
 MAX_PRINCIPALS = 1_000
 
-#: A kind, and a name without control characters and what turns the direction of text: terminals show it.
+#: A kind, and a name. Terminals show it, so it has no characters that control them or the direction of text.
 _PRINCIPAL = re.compile(r"[a-z][a-z0-9_-]{0,31}:[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
 def checked_principal(text: str) -> str:
-    """A principal. Raises `ValueError` if it is none."""
+    """A principal. Raises `ValueError` if it is not one."""
     if len(text.encode(errors="replace")) > MAX_PRINCIPAL_BYTES:
         raise ValueError(f"a principal has at most {MAX_PRINCIPAL_BYTES} bytes; shorten it")
     if _PRINCIPAL.fullmatch(text) is None or not text.partition(":")[2].strip():

@@ -158,7 +158,7 @@ class DocumentProperties:
         return words if len(words) <= _MAX_WORDS_CHARS else words[:_MAX_WORDS_CHARS].rpartition(" ")[0]
 
 
-#: Those of a document that states nothing.
+#: The properties of a document that states none.
 NO_PROPERTIES = DocumentProperties()
 
 

@@ -14,7 +14,7 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[]}}])")
 _CLOSED = re.compile(r'"[^"]*"')
 _BY_HAND = re.compile(rf'{_CLOSED.pattern}|(?P<mark>//|/\*|,(?=\s*[]}}])|")')
 _CHARACTER = re.compile(r"[^\n]")
-#: What a comment or a trailing comma starts with, once white space is removed.
+#: The start of a comment or of a trailing comma, once white space is removed.
 _MARKS = (b"//", b"/*", b",]", b",}")
 
 

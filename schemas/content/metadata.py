@@ -17,7 +17,7 @@ MAX_NUMBER = 1 << 63
 KEY_PATTERN = r"^\w[\w.-]{0,63}$"
 _KEY = re.compile(r"\w[\w.-]{0,63}")
 
-#: Whoever writes a file must not decide who reads it, and nobody must believe that this key does.
+#: The writer of a file must not decide who reads it, and nobody must believe that this key does.
 _NEVER = "acl"
 
 Value = str | int | float | bool | list[str]
@@ -72,7 +72,7 @@ def usable_metadata(values: Iterable[tuple[object, object]]) -> dict[str, Value]
 
 
 def is_access_list(key: object) -> bool:
-    """Whether a key looks as if it decided who may read a file."""
+    """Whether a key seems to decide who may read a file."""
     return isinstance(key, str) and key.lower() == _NEVER
 
 

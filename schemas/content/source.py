@@ -44,7 +44,7 @@ class _SourceTraits(BaseModel):
 
     @classmethod
     def at_place(cls, _place: str) -> Self | None:
-        """The source at a place; None if the place is none of this kind. Raises `ValueError` for an unusable one."""
+        """The source at a place; None if the place has another kind. Raises `ValueError` for an unusable one."""
         return None
 
     @property
@@ -143,7 +143,7 @@ class LocalSource(_SourceTraits):
         return self.path
 
 
-#: What a server might resolve in a path, so that it leads elsewhere than its beginning says.
+#: Parts of a path that a server might resolve, so that the path leads out of its beginning.
 PLAIN = "cannot have `.`, `..` or nothing between two slashes"
 
 
@@ -265,7 +265,7 @@ def source_at(place: str) -> AnySource:
     raise ValueError("a place must be an absolute path or s3://bucket/prefix")
 
 
-#: What becomes a chunk: each definition, section or container; or as many neighbours as fit.
+#: The parts that become chunks: each definition, section or container; or as many neighbours as fit.
 Granularity = Literal["definition", "packed"]
 
 

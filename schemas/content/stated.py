@@ -39,7 +39,7 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?
 _WORDS: dict[str, Value | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _NOTHING = frozenset(word for word, value in _WORDS.items() if value is None)
 _QUOTES, _INDENTS = frozenset("\"'"), frozenset(" \t")
-#: Begins what is no value on one line: text in blocks, mappings, anchors, aliases and tags.
+#: Begins something else than a value on one line: text in blocks, mappings, anchors, aliases and tags.
 _OTHERS = frozenset("|>{&*!@`%")
 
 
@@ -52,7 +52,8 @@ def is_sidecar(path: str) -> bool:
 def scalar(text: str) -> Value | None:
     """Parse a text as a number, a boolean or a time; other texts stay as they are. None for no value.
 
-    As in YAML, a time without a zone is one of UTC. A day is its beginning. What metadata cannot have stays a text.
+    As in YAML, a time without a zone is one of UTC. A day is its beginning. A value that
+    metadata cannot have stays a text.
     """
     text = text.strip()
     if text.lower() in _WORDS:
@@ -80,7 +81,7 @@ def named_values(stated: Iterable[tuple[str, str]]) -> dict[str, Value]:
 def front_matter(text: str) -> dict[str, Value]:
     """Texts, and lists of them, of the keys at the beginnings of lines: in TOML after `+++`, else in YAML.
 
-    What is nested, and text of several lines, is left out.
+    Nested values and text of several lines are left out.
     """
     lines = text.splitlines()
     return usable_metadata(_of_toml(lines) if text.startswith("+++") else _of_yaml(lines))

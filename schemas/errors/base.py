@@ -11,7 +11,7 @@ class FoldexError(Exception):
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
-    #: Whose settings it is about. Another machine, which has other ones, may succeed.
+    #: The settings that cause it. Another machine with other settings may succeed.
     settings_of: ClassVar[Literal["source", "store", "embedding", "llm"] | None] = None
     #: A message as a caller may meet it, for errors that answer requests.
     example: ClassVar[str] = ""

@@ -58,7 +58,7 @@ TRUSTED_AGE_NS = 2_000_000_000
 #: The rule name under which the closed directory is counted as ignored.
 CLOSED = "foldex_home"
 
-#: Errors of a path that is gone, has become a link, or never was.
+#: Errors of a path that is gone, never existed, or has become a link.
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
@@ -425,7 +425,7 @@ def _reason(info: os.stat_result) -> Reason | None:
     if stat.S_ISREG(info.st_mode):
         return None
     if stat.S_ISDIR(info.st_mode):
-        # Listed as a directory that could not be entered; it is still no file to read.
+        # It was listed as a directory that could not be entered. It still cannot be read as a file.
         return Reason.UNREADABLE
     return Reason.SYMLINK if stat.S_ISLNK(info.st_mode) else Reason.NOT_A_FILE
 

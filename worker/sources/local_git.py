@@ -1,7 +1,7 @@
 """Git's data beside a folder's files: linked worktrees, and ignore patterns outside of .gitignore.
 
 Paths in a repository's files are not followed. The path in a `.git` file is compared, and opened only if it lies in the
-folder itself. A repository's own config names no file to read.
+folder itself. A repository's own config never names a file that is read.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def is_same(folder: LocalFolder, known: FolderView, stamps: Sequence[tuple[bytes
     """Return whether a folder is the one that another machine saw as `known`, with these keys and stamps of files.
 
     Either a file or the folder itself must be unchanged since then, and no change time may be older than the other
-    machine saw it. To two containers of one kernel, one inode is one folder. Raises `SourceError`.
+    machine saw it. Two containers of one kernel see one folder in one inode. Raises `SourceError`.
     """
     view = view_of(folder)
     if view.place is not None and view[:2] == known[:2]:
