@@ -12,9 +12,15 @@ import pytest
 from api.indexers import folder_estimate as estimates
 from api.indexers.folder_estimate import PricedModel, estimate
 from schemas.content.document import FileContent, ListingPage, SourceEntry
-from schemas.content.source import ChunkSettings, EmbedderProfile
+from schemas.content.source import ChunkSettings, EmbedderProfile, Granularity
 from schemas.tool import IndexSettings
+from tests.bench.search.sources import PURELIB
 from tests.helpers import HELPERS
+from tests.parsing import parse
+from worker.chunk import chunk
+from worker.chunk.context import with_stem
+from worker.formats.by_name import embedded_stem
+from worker.parse import Limits
 from worker.tokens.tokenizers import cl100k
 
 SETTINGS = IndexSettings(
@@ -152,3 +158,31 @@ def test_each_chunk_repeats_the_name_and_two_line_ends() -> None:
         assert after.high - before.high > 2 * added[stem]
     tokens = {stem: len(cl100k().starts(stem)) + 2 for stem in added}
     assert added[long] / added["tide"] == pytest.approx(tokens[long] / tokens["tide"], rel=0.05)
+
+
+@pytest.mark.parametrize("package", ["click", "structlog"])
+@pytest.mark.parametrize("max_tokens", [254, 8191])
+@pytest.mark.parametrize("granularity", ["definition", "packed"])
+def test_an_estimate_of_code_counts_the_headers_that_chunks_repeat(
+    package: str, max_tokens: int, granularity: Granularity
+) -> None:
+    paths = sorted((PURELIB / package).rglob("*.py"))
+    texts = {str(path.relative_to(PURELIB)): path.read_text() for path in paths if path.stat().st_size}
+    embedder = SETTINGS.embedder.model_copy(update={"max_input_tokens": max_tokens})
+    chunks = ChunkSettings(granularity=granularity)
+    settings = SETTINGS.model_copy(update={"embedder": embedder, "chunks": chunks, "file_stems": True})
+    cut = [
+        each
+        for path, text in texts.items()
+        for each in with_stem(
+            chunk(parse(path.rsplit("/", 1)[-1], text.encode(), Limits()), chunks, cl100k(), max_tokens),
+            embedded_stem(path, "code", file_stems=True),
+            cl100k(),
+            max_tokens,
+        )
+    ]
+    answer = of(texts, settings).by_granularity[granularity]
+    tokens = sum(each.tokens for each in cut)
+    assert answer.tokens.expected == pytest.approx(tokens, rel=0.12)
+    assert answer.tokens.low <= tokens <= answer.tokens.high
+    assert answer.chunks.low <= len(cut) <= answer.chunks.high
