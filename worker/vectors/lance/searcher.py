@@ -296,7 +296,7 @@ class Searcher:
             else:
                 read = before.none()
         moved = places >= 0
-        every = partial(word_search.row_ids, opened.dataset)
+        every = partial(word_search.all_row_ids, opened.dataset)
         changes = Changes(places[moved], row_ids[moved], read, live, every)
         comparison = partial(self._word_memories.comparison, namespace, number, growing)
         have_same_words = comparison(read_words if _has_words(opened) else None)

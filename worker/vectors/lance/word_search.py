@@ -105,7 +105,12 @@ def texts_of(opened: Any, parts: Sequence[Any], columns: Sequence[str], _row_ids
     return batches
 
 
-def row_ids(opened: Any, condition: str = "", limit: int | None = None) -> Any:
+def all_row_ids(opened: Any) -> Any:
+    """Return Lance's `_rowid` of all rows."""
+    return opened.scanner(columns=[], with_row_id=True).to_table()["_rowid"].to_numpy()
+
+
+def row_ids(opened: Any, condition: str, limit: int | None = None) -> Any:
     """Return Lance's `_rowid` of the rows that pass a filter, up to `limit`."""
-    scanner = opened.scanner(columns=[], with_row_id=True, filter=condition or None, limit=limit)
+    scanner = opened.scanner(columns=[], with_row_id=True, filter=condition, limit=limit)
     return scanner.to_table()["_rowid"].to_numpy()
