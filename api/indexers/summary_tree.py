@@ -33,7 +33,7 @@ def estimate(resources: Resources, subject: Subject) -> RaptorEstimate:
     config = subject.config.raptor
     options = resources.settings.values(LlmOptions)
     model = model_of(config, options)
-    leaves, tokens = views.folder(resources.pool, subject.index_id)
+    leaves, tokens = views.count_leaves(resources.pool, subject.index_id)
     expected = cost(config, leaves, tokens)
     free = is_local(model)
     known = KnownModel(input_price=0.0, output_price=0.0) if free else known_models.lookup_model(model)
@@ -66,7 +66,7 @@ def status(resources: Resources, subject: Subject) -> RaptorStatus:
     tree = trees.of_tool(resources.pool, subject.tool_id)
     if tree is None:
         return _no_tree()
-    shape = views.shape(resources.pool, tree)
+    shape = views.count_nodes(resources.pool, tree)
     summaries = sum(count for level, count in shape.levels if level > 0)
     total = sum(count for _, count in shape.levels)
     return RaptorStatus(

@@ -108,4 +108,4 @@ def test_a_listing_should_show_the_files_that_are_known_and_not_going(pool: Pool
         if file["status"] != "removed" and not any(file["path"].encode().startswith(prefix) for prefix in unlisted)
     ]
     going = [file for file in known if file["work"] == "remove" and file["status"] in {"pending", "indexing"}]
-    assert freshness.rows(pool, index_id, unlisted) == FileCounts(len(known), len(going))
+    assert freshness.count_rows(pool, index_id, unlisted) == FileCounts(len(known), len(going))

@@ -89,7 +89,7 @@ def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool:
 def test_a_deleted_project_leaves_no_object_of_an_upload_that_runs_beside(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
-    project, note, noted, go_on = f"p-{uuid4().hex}", changes.nodes_changed, Event(), Event()
+    project, note, noted, go_on = f"p-{uuid4().hex}", changes.pass_on_change, Event(), Event()
     keys = [uuid4().hex, uuid4().hex]
     orphans.announce(pool, keys, timedelta(hours=1))
     names = ["a.md", "b.md" if is_new else "a.md"]
@@ -101,7 +101,7 @@ def test_a_deleted_project_leaves_no_object_of_an_upload_that_runs_beside(
         noted.set()
         assert go_on.wait(30)
 
-    monkeypatch.setattr(changes, "nodes_changed", note_and_wait)
+    monkeypatch.setattr(changes, "pass_on_change", note_and_wait)
     with ThreadPoolExecutor(2) as threads:
         uploading = threads.submit(uploads.save, pool, project, None, files_[1:])
         assert noted.wait(30)
@@ -192,7 +192,7 @@ def test_a_listing_that_holds_its_task_adds_files_while_the_index_is_locked(pool
 def test_of_two_uploads_of_one_path_at_once_the_second_is_a_new_version(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project, note, go_on = f"p-{uuid4().hex}", changes.nodes_changed, Event()
+    project, note, go_on = f"p-{uuid4().hex}", changes.pass_on_change, Event()
     keys, saved = [uuid4().hex, uuid4().hex], []
     orphans.announce(pool, keys, timedelta(hours=1))
 
@@ -205,7 +205,7 @@ def test_of_two_uploads_of_one_path_at_once_the_second_is_a_new_version(
         _, unused = uploads.save(pool, project, None, [ReceivedFile(("folder", "a.md"), "markdown", key, 1)])
         return unused
 
-    monkeypatch.setattr(changes, "nodes_changed", note_and_wait)
+    monkeypatch.setattr(changes, "pass_on_change", note_and_wait)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(upload, keys[0])
         eventually(lambda: len(saved) == 1, 30)

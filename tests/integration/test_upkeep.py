@@ -449,7 +449,7 @@ def test_tools_and_checks_beyond_a_sweeps_number_come_next(resources: Resources,
     made = [index(resources).id for _ in range(number)]
     do(resources.pool, "UPDATE search_index_task SET status = 'ready'")
     do(resources.pool, "UPDATE search_index SET checked_at = NULL")
-    assert [len(drift.due(resources.pool, 2)) for _ in range(3)] == [2, number - 2, 0]
+    assert [len(drift.take_due(resources.pool, 2)) for _ in range(3)] == [2, number - 2, 0]
     do(resources.pool, "UPDATE search_tool SET next_run_at = now(), config = '{\"every\": 3600}'")
     taken = "SELECT count(*) FROM search_index_change WHERE due_at <= now()"
     for expected in (2, number, number):

@@ -126,7 +126,7 @@ def _cluster(run: TreeRun, level: int, _clock: SliceTime) -> Next:
         build_rows.plan(connection, build, level, planned)
         trees.note_fits(connection, build, level, found.fit)
         if level == 1:
-            unpaid, tokens = build_rows.unpaid(connection, build)
+            unpaid, tokens = build_rows.count_unpaid(connection, build)
             whole = cost_above(build.config, clusters=len(planned), unpaid=unpaid, tokens=tokens)
             run.summariser.afford(whole.tokens)
         missing = build_rows.count_unsummarised(connection, build, level)

@@ -87,7 +87,7 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> IndexReport:
     """Compare an index with its namespace in constant memory. Raises `StoreError`."""
     store.verify(index.namespace)
     was_busy = drift.is_busy(pool, index.id)
-    rows, (miscounted, bare) = drift.rows(pool, index.id), drift.wrong_files(pool, index.id)
+    rows, (miscounted, bare) = drift.count_rows(pool, index.id), drift.count_wrong_files(pool, index.id)
     missing = stray = 0
     for lost, unknown in differences(pool, store, index):
         missing, stray = missing + len(lost), stray + len(unknown)

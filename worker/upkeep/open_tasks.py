@@ -97,7 +97,10 @@ def _wake_workers(pool: Pool) -> int:
     waiting = messages.waiting(pool, most_slices=MAX_SLICES, limit=MAX_WAITING)
     if not waiting:
         return 0
-    room = {BULK: max(MAX_SLICES, messages.slices(pool)) - count_queued(BULK), FAST: MAX_SLICES - count_queued(FAST)}
+    room = {
+        BULK: max(MAX_SLICES, messages.count_slices(pool)) - count_queued(BULK),
+        FAST: MAX_SLICES - count_queued(FAST),
+    }
     woken = 0
     for task in waiting:
         bulk, fast = max(0, min(task.most - task.slices, room[BULK])), task.is_small and room[FAST] > 0

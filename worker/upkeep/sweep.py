@@ -137,7 +137,7 @@ def _return_expired(resources: Resources) -> int:
 
 def _send_checks(resources: Resources) -> int:
     """Send checks of namespaces that were not compared for long, or that a search found empty."""
-    due = drift.due(resources.pool)
+    due = drift.take_due(resources.pool)
     for index_id in due:
         send("foldex.check", index_id, queue=BULK, shown=f"index {index_id}", quiet=True)
     return len(due)

@@ -33,7 +33,7 @@ def send_messages(pool: Pool) -> int:
     """Send a message for each open build that no worker holds, unless one was sent just now."""
     if not trees.any_open(pool) or crowded(TREES):
         return 0
-    messages = trees.messages(pool)
+    messages = trees.take_due_messages(pool)
     for message in messages:
         done = f"{message.done} of {amount(message.expected, 'summary', 'summaries')}"
         shown = f"{done}, index {message.index_id}, tree {message.id}"

@@ -86,7 +86,7 @@ def compare(resources: Resources, index: SeenIndex, disconnect: Disconnect) -> S
         unlisted += page.unlisted
         if page.cursor is not None and time.monotonic() > deadline:
             return StaleFiles(unseen, 0, open_, complete=False)
-    rows = freshness.rows(pool, index.id, unlisted)
+    rows = freshness.count_rows(pool, index.id, unlisted)
     missing = max(0, rows.known - with_row)
     going = min(missing, rows.going)
     return StaleFiles(unseen, missing - going, open_ + going, complete=True)

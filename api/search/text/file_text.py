@@ -61,7 +61,7 @@ def _by_lines(pool: Pool, file: LiveFile, first: int, last: int | None) -> FileT
         raise Invalid("end_line is before start_line; swap them.")
     rows = snippets.lines(pool, file.id, first, last)
     if not rows:
-        count = snippets.line_count(pool, file.id)
+        count = snippets.count_lines(pool, file.id)
         raise (
             NotFound(f"{file.path} has {amount(count, 'line')}; request lines up to that number.")
             if count

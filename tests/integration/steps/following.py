@@ -35,4 +35,4 @@ def change_files(resources: Resources, site: Site) -> None:
 
 def change_nodes(resources: Resources, site: Site) -> None:
     with resources.pool.connection() as connection:
-        changes.nodes_changed(connection, site.project, [f"/{site.index.source.content_node}"])
+        changes.pass_on_change(connection, site.project, [f"/{site.index.source.content_node}"])

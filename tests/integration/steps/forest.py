@@ -119,10 +119,10 @@ class Forest:
         self.site.do("UPDATE summary_tree SET lease_until = now() - interval '1 second' WHERE id = %s", self.tree.id)
 
     def levels(self) -> list[tuple[int, int]]:
-        return views.shape(self.site.pool, self.tree).levels
+        return views.count_nodes(self.site.pool, self.tree).levels
 
     def stale(self) -> int:
-        return views.shape(self.site.pool, self.tree).stale
+        return views.count_nodes(self.site.pool, self.tree).stale
 
     def nodes(self) -> set[tuple[str, str]]:
         """Key and text of every summary that answers."""

@@ -91,7 +91,7 @@ def test_an_edit_is_noted_for_what_follows_a_folder_above_or_below_it(resources:
             site.do(following, config, next_, config if next_ else None, site.tool)
             site.do("DELETE FROM search_index_change WHERE index_id = %s", site.index.id)
         with resources.pool.connection() as connection:
-            changes.nodes_changed(connection, projects[0], [edited])
+            changes.pass_on_change(connection, projects[0], [edited])
         for (project, root), site in sites.items():
             path = id_paths[root]
             touches = f"{edited}/".startswith(f"{path}/") or path.startswith(f"{edited}/")

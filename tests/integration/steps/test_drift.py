@@ -110,7 +110,7 @@ def test_a_draft_explains_a_vector_while_its_file_is_open(pair: tuple[Site, Site
         site.do("UPDATE search_index_file SET status = %s WHERE index_id = %s", status, site.index.id)
         assert drift.unknown(site.pool, site.index.id, [*drafted, *live]) == strays
     assert drift.unknown(other.pool, other.index.id, drafted) == drafted
-    assert drift.rows(site.pool, site.index.id).unfinished == len(drafted)
+    assert drift.count_rows(site.pool, site.index.id).unfinished == len(drafted)
     assert drift.bury_unfinished(site.pool, site.index.id) == len(drafted)
     assert (site.tombstones(), site.drafts(), site.chunks(live=True)) == ({*drafted}, set(), live)
 
@@ -143,7 +143,7 @@ def test_rows_are_counted_by_state_and_tombstones_by_age(pair: tuple[Site, Site]
     spread(pair)
     for each, age in ((site, 1), (site, 1.1), (site, 0.9), (other, 2)):
         bury(each, age * 2 * LATE_WRITE)
-    assert drift.rows(site.pool, site.index.id) == ChunkCounts(4, 4, 2)
+    assert drift.count_rows(site.pool, site.index.id) == ChunkCounts(4, 4, 2)
     assert len(drift.overdue(site.pool, site.index.id, 10)) == 2
 
 
@@ -272,7 +272,7 @@ def test_wrong_counts_are_told_and_corrected_and_their_files_read_again(pair: tu
     other.do("UPDATE search_index_file SET live_chunks = 7 WHERE index_id = %s", other.index.id)
     bare = [key for key in made if key[0] == 0 and key[2] == "indexed"]
     miscounted = [key for key in made if key not in bare and key[0] != key[1]]
-    assert drift.wrong_files(site.pool, site.index.id) == (len(miscounted), len(bare)) == (6, 3)
+    assert drift.count_wrong_files(site.pool, site.index.id) == (len(miscounted), len(bare)) == (6, 3)
     assert drift.recount(site.pool, site.index.id) == 9
     state = "SELECT live_chunks, live_tokens, stamp, live_fingerprint FROM search_index_file WHERE id = %s"
     for key, id_ in made.items():
@@ -329,7 +329,7 @@ def test_an_index_that_was_never_compared_is_the_first_to_be(pair: tuple[Site, S
     site.do("UPDATE search_index SET checked_at = NULL WHERE id = %s", site.index.id)
     index_id = deleted.index.id
     tools.delete(deleted.pool, deleted.tool)
-    due = [drift.due(site.pool, 1) for _ in range(3)]
+    due = [drift.take_due(site.pool, 1) for _ in range(3)]
     assert due == [[site.index.id], [other.index.id], []]
     assert index_id not in [each.id for each in (site.index, other.index)]
 

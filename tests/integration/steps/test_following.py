@@ -304,7 +304,7 @@ def test_checks_beyond_one_round_are_made_by_the_next(resources: Resources) -> N
     indexes = many_tools(resources, drift.MAX_CHECKS + 1, ToolConfig())
     with resources.pool.connection() as connection:
         connection.execute("UPDATE search_index SET checked_at = now() - interval '2 h' WHERE id = ANY (%s)", [indexes])
-    rounds = [drift.due(resources.pool) for _ in range(3)]
+    rounds = [drift.take_due(resources.pool) for _ in range(3)]
     assert [len(found) for found in rounds] == [drift.MAX_CHECKS, 1, 0]
     assert {*rounds[0], *rounds[1]} == {*indexes}
 
@@ -330,14 +330,14 @@ def test_an_index_where_nothing_happens_is_checked_less_often(
     site.do(f"UPDATE search_index_task SET created_at = {before} WHERE index_id = %s", idle, site.index.id)
     drift.note_compared(site.pool, site.index.id)
     site.do(f"UPDATE search_index SET checked_at = {before} WHERE id = %s", rested, site.index.id)
-    assert drift.due(site.pool) == [site.index.id] * due
-    assert drift.due(site.pool) == []
+    assert drift.take_due(site.pool) == [site.index.id] * due
+    assert drift.take_due(site.pool) == []
     # a search that found nothing asks at any time, but not just after a comparison
     drift.note_compared(site.pool, site.index.id)
     assert not drift.request_comparison(site.pool, site.index.id)
     site.do("UPDATE search_index SET checked_at = now() - interval '2 min' WHERE id = %s", site.index.id)
     assert drift.request_comparison(site.pool, site.index.id)
-    assert drift.due(site.pool) == [site.index.id]
+    assert drift.take_due(site.pool) == [site.index.id]
 
 
 def test_a_repair_changes_no_other_index(resources: Resources) -> None:

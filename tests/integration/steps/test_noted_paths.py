@@ -99,7 +99,7 @@ def test_edits_of_nodes_are_noted_by_their_ids_and_those_of_the_root_as_everythi
 
     def edit(*paths: str) -> None:
         with resources.pool.connection() as connection:
-            changes.nodes_changed(connection, site.project, paths)
+            changes.pass_on_change(connection, site.project, paths)
 
     edit(f"{root}/a/b")
     edit(f"{root}/c", "/elsewhere", f"{root}-2/d")
@@ -113,7 +113,7 @@ def test_beyond_so_many_edits_of_nodes_everything_is_listed(resources: Resources
     site = nodes_site(resources)
     root = site.index.source.content_node
     with resources.pool.connection() as connection:
-        changes.nodes_changed(connection, site.project, [f"/{root}/{each}" for each in range(number)])
+        changes.pass_on_change(connection, site.project, [f"/{root}/{each}" for each in range(number)])
     paths = noted(site)
     assert (paths is not None and len(paths) == number) == kept
 
@@ -139,7 +139,7 @@ def test_edits_of_nodes_are_for_the_next_run_unless_it_is_asked_for_anyway(
     root = f"/{site.index.source.content_node}"
     for edited in ([f"{root}/a"], [f"{root}/b", f"{root}/b/c"]):
         with resources.pool.connection() as connection:
-            changes.nodes_changed(connection, site.project, edited)
+            changes.pass_on_change(connection, site.project, edited)
     assert site.do("SELECT paths, rerun, rerun_paths FROM search_index_task WHERE id = %s", site.task) == [expected]
 
 
@@ -153,7 +153,7 @@ def test_an_edit_during_a_build_reaches_the_new_index_as_its_config_says(resourc
     ((new,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
     site.do("UPDATE search_index_task SET status = 'indexing' WHERE index_id IN (%s, %s)", old, new)
     with resources.pool.connection() as connection:
-        changes.nodes_changed(connection, site.project, [f"{root}/a"])
+        changes.pass_on_change(connection, site.project, [f"{root}/a"])
     noted_for = {index for (index,) in site.do("SELECT index_id FROM search_index_change WHERE due_at IS NOT NULL")}
     assert ({old, new} & noted_for) == {old if not follows else new}
     assert site.do("SELECT rerun FROM search_index_task WHERE id = %s", build) == [(not follows,)]
@@ -176,7 +176,7 @@ def test_what_a_cancel_let_be_is_listed_by_the_next_run_over_changes(resources: 
 
     def edit(name: str) -> None:
         with resources.pool.connection() as connection:
-            changes.nodes_changed(connection, site.project, [f"{root}/{name}"])
+            changes.pass_on_change(connection, site.project, [f"{root}/{name}"])
 
     edit("a")
     if is_running:

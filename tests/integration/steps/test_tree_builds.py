@@ -218,7 +218,7 @@ def test_an_open_build_that_nobody_holds_gets_a_message(forest: Forest, state: s
         connection.execute(f"UPDATE summary_tree SET {state} WHERE id = %(id)s".encode(), values)
     # once it is sent, no other is due
     for expected in (is_due, False):
-        assert (forest.tree.id in {message.id for message in trees.messages(forest.site.pool)}) == expected
+        assert (forest.tree.id in {message.id for message in trees.take_due_messages(forest.site.pool)}) == expected
 
 
 def test_a_build_that_got_no_message_yet_is_before_those_whose_messages_are_lost(forest: Forest) -> None:
@@ -231,7 +231,7 @@ def test_a_build_that_got_no_message_yet_is_before_those_whose_messages_are_lost
     """
     forest.site.do(old, forest.tree.id)
     forest.site.do("UPDATE summary_tree SET sent_at = NULL WHERE id = %s", forest.tree.id)
-    sent = {message.id for message in trees.messages(forest.site.pool)}
+    sent = {message.id for message in trees.take_due_messages(forest.site.pool)}
     forest.site.do("DELETE FROM summary_tree WHERE config ? 'number'")
     assert (len(sent), forest.tree.id in sent) == (100, True)
 

@@ -338,4 +338,4 @@ def test_a_summary_is_paid_for_once_by_each_project(forest: Forest, build: TreeB
         unpaid += level == 1 and building and not text and not reason and project != forest.site.project
         assert build_rows.find_summary(pool, build, key) == ("kept" if project == forest.site.project else None)
     with pool.connection() as connection:
-        assert build_rows.unpaid(connection, build) == (unpaid, unpaid * tokens) == (2, 2 * tokens)
+        assert build_rows.count_unpaid(connection, build) == (unpaid, unpaid * tokens) == (2, 2 * tokens)

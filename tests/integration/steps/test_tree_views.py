@@ -205,11 +205,11 @@ def listed(planted: Planted, limit: int, level: int | None = None, parent: UUID 
 def test_readers_see_what_is_live_in_their_tree(resources: Resources, seed: int) -> None:
     planted = plant(resources, Random(seed))
     pool, tree, texts = planted.site.pool, planted.tree, planted.texts()
-    assert views.folder(pool, tree.index_id) == (len(texts), sum(texts.values()))
+    assert views.count_leaves(pool, tree.index_id) == (len(texts), sum(texts.values()))
     live_leaves = {key for key, live in planted.leaves.items() if live}
     counts = [(level, sum(node.level == level for node in planted.shown)) for level in (1, 2)]
     levels = [(level, count) for level, count in [(0, len(live_leaves)), *counts] if count]
-    assert views.shape(pool, tree) == views.TreeShape(levels, len(live_leaves ^ set(texts)))
+    assert views.count_nodes(pool, tree) == views.TreeShape(levels, len(live_leaves ^ set(texts)))
     assert views.top_level(pool, tree) == max((node.level for node in planted.shown), default=0)
     ids, keys = [node.id for node in planted.nodes], [node.key for node in planted.nodes[::2]]
     shown = {node.id: node.key for node in planted.shown}

@@ -99,9 +99,9 @@ def test_a_build_waits_for_tasks_over_its_index(forest: Forest) -> None:
     forest.fill(texts(9))
     forest.site.start()
     assert trees.begin(forest.site.pool, forest.tree.id, forest.site.tool) is None
-    assert forest.tree.id not in {message.id for message in trees.messages(forest.site.pool)}
+    assert forest.tree.id not in {message.id for message in trees.take_due_messages(forest.site.pool)}
     forest.site.cancel()
-    assert forest.tree.id in {message.id for message in trees.messages(forest.site.pool)}
+    assert forest.tree.id in {message.id for message in trees.take_due_messages(forest.site.pool)}
 
 
 def test_a_kill_between_summaries_pays_for_none_again(forest: Forest) -> None:

@@ -110,7 +110,7 @@ def test_a_worker_that_holds_no_file_counts_for_no_task(resources: Resources) ->
     assert site.claim(done, 1)
     site.do("UPDATE search_index_file SET status = 'skipped' WHERE lease_owner = %s", done.lease.owner)
     assert site.claim(site.worker(), 1)
-    assert messages.slices(resources.pool) == 1
+    assert messages.count_slices(resources.pool) == 1
 
 
 def test_a_task_without_waiting_files_has_no_turn(resources: Resources) -> None:

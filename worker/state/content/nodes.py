@@ -163,7 +163,7 @@ def insert(pool: Pool, project_id: str, node: NewNode, content: StoredContent, s
         if inserted is None:
             raise Conflict(f"A node {node.id!r} already exists in this project; choose another id, or PATCH it.")
         note_sizes(connection, project_id, inserted)
-        changes.nodes_changed(connection, project_id, [path])
+        changes.pass_on_change(connection, project_id, [path])
         row = _get(connection, project_id, node.id, sight=sight)
         _drop_large_connection(connection, row.size if content.json else 0)
     return row
@@ -313,7 +313,7 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
     old = _get(connection, project_id, node_id)
     _claim(connection, content.object_key)
     connection.execute(_SQL["set_content"], {**asdict(content), "project_id": project_id, "id": node_id})
-    changes.nodes_changed(connection, project_id, [old.id_path])
+    changes.pass_on_change(connection, project_id, [old.id_path])
     if old.object_key is not None:
         orphans.leave(connection, [old.object_key])
     return old.object_key
@@ -334,13 +334,13 @@ def _move(connection: Connection[Any], node: NodeRow, place: NodeMove) -> None:
     values = {"project_id": project_id, "id": node.id, "name": place.name or node.name, "parent_id": parent}
     values["type"] = type_as(node, place.name)
     connection.execute(_SQL["set_place"], values)
-    changes.nodes_changed(connection, project_id, [_affected(node)])
+    changes.pass_on_change(connection, project_id, [_affected(node)])
     if path != node.id_path:
         moved = {"project_id": project_id, "old": node.id_path, "new": path}
         ((deepest,),) = connection.execute(_SQL["deepest_after_move"], moved).fetchall()
         _check_depth(deepest)
         connection.execute(_SQL["move_below"], moved)
-        changes.nodes_changed(connection, project_id, [path])
+        changes.pass_on_change(connection, project_id, [path])
 
 
 @again_if_locked
@@ -349,7 +349,7 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
-        changes.nodes_changed(connection, project_id, [_affected(node)])
+        changes.pass_on_change(connection, project_id, [_affected(node)])
         acl.note_change(connection, project_id, revokes=True)
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node.id_path}).fetchall()
         return [key for (key,) in rows]

@@ -133,7 +133,7 @@ def save(
         written = {"project_id": project_id, "id_paths": tree.touched}
         sizes = connection.execute(_SQL["sizes"], written).fetchall()
         nodes.note_sizes(connection, project_id, [size for (size,) in sizes])
-        changes.nodes_changed(connection, project_id, tree.touched)
+        changes.pass_on_change(connection, project_id, tree.touched)
         orphans.take_back(connection, unused_keys)
         return saved, unused
 

@@ -61,7 +61,7 @@ class StartedTask:
     tool_id: UUID
 
 
-def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
+def pass_on_change(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
     """Pass the change of these nodes on to every tool that indexes them, within its transaction.
 
     Requires the project locked. Tools with `auto_reindex` get a run; a running task of other tools gets a follow-up.

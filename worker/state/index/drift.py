@@ -72,7 +72,7 @@ def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
     return _ids(pool, "unknown", {"index_id": index_id, "ids": list(ids)})
 
 
-def rows(pool: Pool, index_id: UUID) -> ChunkCounts:
+def count_rows(pool: Pool, index_id: UUID) -> ChunkCounts:
     """Count the rows of an index."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(ChunkCounts))
@@ -80,7 +80,7 @@ def rows(pool: Pool, index_id: UUID) -> ChunkCounts:
         return counts or ChunkCounts(0, 0, 0)
 
 
-def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
+def count_wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
     """Count the files whose row has a wrong number of live chunks, and the indexed files without live chunks."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_files"], {"index_id": index_id}).fetchone()
@@ -207,7 +207,7 @@ def note_compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> Non
         connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor, **_INTERVALS})
 
 
-def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
+def take_due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
     """Return idle indexes whose namespaces were not compared for long, or for which a search requested it.
 
     Marks them as compared.

@@ -90,7 +90,7 @@ def waiting(pool: Pool, *, most_slices: int, limit: int) -> list[WaitingTask]:
         return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
 
 
-def slices(pool: Pool) -> int:
+def count_slices(pool: Pool) -> int:
     """Count the slices that hold files of any task."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["slices"]).fetchone()

@@ -327,7 +327,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             return None
         seconds, are_noted = row
         takes_long = seconds > counting.LONG_SECONDS
-        if not holds(connection, task_id, wait=wait):
+        if not lock_row(connection, task_id, wait=wait):
             return None
         if takes_long and wait and not are_noted:
             # nobody else counts now, and nobody waits for this; later changes arrive as increments
@@ -337,13 +337,13 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
             index_switch.lock_index(connection, index_id)
         elif not index_switch.try_lock_index(connection, index_id):
             return None
-        if not holds(connection, task_id, wait=wait):
+        if not lock_row(connection, task_id, wait=wait):
             return None
         (counting.add_noted if takes_long or are_noted else counting.count)(connection, [task_id])
         return _close(connection, _SQL["close"], values)
 
 
-def holds(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
+def lock_row(connection: Connection[Any], task_id: UUID, *, wait: bool) -> bool:
     """Lock a task's row; `wait` for a second. A process that holds the task's project never waits for the row."""
     values = {"task_id": task_id, "patience": "1s"}
     if not wait:

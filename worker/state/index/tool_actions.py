@@ -226,7 +226,7 @@ def _lock(connection: Connection[Any], tool_id: UUID) -> LockedTool:
 def end_stopped(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
     """End a task that a cancel or a delete left open, unless it, its project or its index is locked."""
     with pool.connection() as connection:
-        is_free = index_switch.try_lock_index(connection, index_id) and tasks.holds(connection, task_id, wait=False)
+        is_free = index_switch.try_lock_index(connection, index_id) and tasks.lock_row(connection, task_id, wait=False)
         return is_free and _stop(connection, index_id, task_id)
 
 

@@ -52,7 +52,7 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[SourceEntry], wanted: 
     return row or ListingComparison(0, 0, 0)
 
 
-def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> FileCounts:
+def count_rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> FileCounts:
     """Count the files that a complete listing should show; `unlisted` are prefixes that could not be listed."""
     values = {"index_id": index_id, "unlisted": list(unlisted)}
     with autocommit(pool) as connection:

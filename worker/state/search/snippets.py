@@ -82,7 +82,7 @@ def page(pool: Pool, file_id: UUID, *, after: tuple[int, UUID] | None, limit: in
         return connection.cursor(row_factory=class_row(ListedChunk)).execute(_SQL["page"], values).fetchall()
 
 
-def line_count(pool: Pool, file_id: UUID) -> int:
+def count_lines(pool: Pool, file_id: UUID) -> int:
     """Count the lines of a file's text; 0 if no chunk is live."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["line_count"], {"file": file_id}).fetchone()

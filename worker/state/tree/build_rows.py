@@ -120,7 +120,7 @@ def count_unsummarised(connection: Connection[Any], build: TreeBuild, level: int
     return int(row[0]) if row else 0
 
 
-def unpaid(connection: Connection[Any], build: TreeBuild) -> tuple[int, int]:
+def count_unpaid(connection: Connection[Any], build: TreeBuild) -> tuple[int, int]:
     """Count the clusters of the first level that must be paid for, and the tokens of their texts."""
     values = {"tree_id": build.id, "index_id": build.index_id, "project_id": build.project_id}
     row = connection.execute(_SQL["unpaid"], values).fetchone()

@@ -134,7 +134,7 @@ def any_open(pool: Pool) -> bool:
         return is_true(connection, _SQL["any_open"])
 
 
-def messages(pool: Pool) -> list[DueBuild]:
+def take_due_messages(pool: Pool) -> list[DueBuild]:
     """Return the open builds that no worker holds and whose message may be lost, and record that one is sent."""
     values = {"patience": RESEND_AFTER, "longest": LONGEST_WAIT, "lease": LEASE}
     with pool.connection() as connection:

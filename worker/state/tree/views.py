@@ -90,7 +90,7 @@ def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: Mappi
         return dict(connection.execute(_SQL["passing_chunks"], values).fetchall())
 
 
-def shape(pool: Pool, tree: Tree) -> TreeShape:
+def count_nodes(pool: Pool, tree: Tree) -> TreeShape:
     """Count the nodes of the current tree."""
     values = {"tree_id": tree.id, "index_id": tree.index_id}
     with autocommit(pool) as connection:
@@ -124,7 +124,7 @@ def rewrite(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> None:
         connection.execute(_SQL["rewrite"], {"index_id": index_id, "ids": list(ids)})
 
 
-def folder(pool: Pool, index_id: UUID) -> tuple[int, int]:
+def count_leaves(pool: Pool, index_id: UUID) -> tuple[int, int]:
     """Count the texts that a tree over an index would have as leaves, and their tokens."""
     with autocommit(pool) as connection:
         row = connection.execute(_SQL["folder"], {"index_id": index_id}).fetchone()
