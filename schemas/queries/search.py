@@ -90,7 +90,7 @@ class Filters(Times):
 
 
 class Context(BaseModel):
-    """The place where the caller is working: hits near it rank higher."""
+    """The place where the caller is working: hits in its file rank higher, and the definition itself lower."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -128,7 +128,8 @@ class SearchRequest(BaseModel):
         "llm: by DEFAULT_LLM_MODEL; none: no reranking (default for the other modes).",
     )
     context: Annotated[Context, _NULL_IS_EMPTY] = Field(
-        default_factory=Context, description="Where the caller is working; hits near it rank higher."
+        default_factory=Context,
+        description="Where the caller is working; hits in its file rank higher, and the definition itself lower.",
     )
     group_by_file: bool = Field(
         default=False, description="Return one hit per file, with its chunks in the file's order."

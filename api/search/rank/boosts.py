@@ -150,8 +150,8 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     # tests only quote text that stands elsewhere
     if signals.runs and "test" not in features and (share := _contained(signals.runs, text.lower())):
         features["verbatim"] = share
-    if signals.context.symbol is not None and (nearness := _symbol_nearness(signals.context.symbol, row)):
-        features["near_symbol"] = nearness
+    if signals.context.symbol is not None and _is_own_symbol(signals.context, row):
+        features["own_symbol"] = 1.0
     return features
 
 
@@ -164,8 +164,8 @@ def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
         features["path"] = overlap
     if stem and stem <= signals.terms:
         features["stem"] = 1.0
-    if signals.context.path is not None and (nearness := _path_nearness(signals.context.path, path)):
-        features["near_path"] = nearness
+    if signals.context.path is not None and _is_within(signals.context.path, path):
+        features["own_file"] = 1.0
     return features
 
 
@@ -259,15 +259,16 @@ def _flat(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _path_nearness(context: str, path: str) -> float:
-    """1 for the caller's own file or folder, less for each level away from it."""
-    here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
-    shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
-    return shared / max(len(here), 1)
+def _is_within(context: str, path: str) -> bool:
+    """Whether a path is the caller's file, or in the caller's folder."""
+    here = PurePosixPath(context.strip("/")).parts
+    return bool(here) and PurePosixPath(path).parts[: len(here)] == here
 
 
-def _symbol_nearness(context: str, row: HitRow) -> float:
-    """1 if the chunk is the caller's symbol or lies within it, else 0."""
-    context_names = {context, *re.split(r"[./:#]+", context)} - {""}
-    chunk_names = {row.symbol, *(row.scope or "").split("/")}
-    return float(bool(context_names & chunk_names))
+def _is_own_symbol(context: Context, row: HitRow) -> bool:
+    """Whether a chunk is the definition that the caller works on. It has the words of what it calls."""
+    if row.symbol is None or (context.path is not None and not _is_within(context.path, row.file_path)):
+        return False
+    *scope, name = [part for part in re.split(r"[./:#]+", context.symbol or "") if part] or [""]
+    is_there = not scope or (row.scope or "").split("/")[-len(scope) :] == scope
+    return row.symbol == context.symbol or (row.symbol == name and is_there)

@@ -26,7 +26,7 @@ from api.search.chunks.legs import MIN_LEGIBILITY, Kind, Ranking
 from api.search.rank.confidence import AGREEING, USUAL_AGREEMENT, Evidence, HitTexts, confidence
 from api.search.rank.files import CROWDED_HITS
 from api.search.rank.weights import RANKING_WEIGHTS, WEIGHTS
-from schemas.queries.search import Query
+from schemas.queries.search import Context, Query
 from tests.hit_rows import hit_row
 from worker.state.search.found_chunks import HitRow
 from worker.vectors import RankedRow
@@ -230,6 +230,27 @@ def test_behind_the_first_hits_further_chunks_of_a_file_come_after_others() -> N
     other = other._replace(score=0.9 * (1 + RANKING_WEIGHTS["repeat"]) * same_file[-1].score)
     ordered = boost(Query(query="water", explain=True), RANKING_WEIGHTS, [*same_file, other], ())
     assert [each.id for each in ordered].index(other.id) == CROWDED_HITS
+
+
+def test_the_callers_file_comes_first_but_not_the_definition_that_the_caller_works_on() -> None:
+    rows = {
+        name: hit_row(name, "fill it", file_path=path, symbol=name, file_id=UUID(int=number))
+        for number, (name, path) in enumerate([("close", "a.py"), ("fill", "b.py"), ("open", "b.py")])
+    }
+    legs = {"code": [("close", 1.0), ("fill", 1.0), ("open", 1.0)]}
+    order = {
+        symbol: [each.id for each in ranked(Query(query="it", context=context), rows, **legs)]
+        for symbol, context in {
+            "none": Context(),
+            "": Context(path="b.py"),
+            "fill": Context(path="b.py", symbol="fill"),
+        }.items()
+    }
+    assert order == {
+        "none": ["close", "fill", "open"],
+        "": ["fill", "open", "close"],
+        "fill": ["open", "close", "fill"],
+    }
 
 
 def test_in_mode_vector_keywords_rank_nothing() -> None:

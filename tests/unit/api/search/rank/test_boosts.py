@@ -163,14 +163,42 @@ def test_who_asks_for_tests_gets_them() -> None:
     assert "test" not in features_of("test of the lease", row("tests/test_lease.py"))
 
 
-def test_the_callers_place_counts_by_the_folders_shared() -> None:
-    here = Context(path="worker/state/tasks.py", symbol="Task.close")
-    assert features_of("x", row("worker/state/tasks.py"), here)["near_path"] == 1
-    assert features_of("x", row("worker/state/files.py"), here)["near_path"] == pytest.approx(2 / 3)
-    assert "near_path" not in features_of("x", row("api/main.py"), here)
-    assert features_of("x", row("worker/state/tasks.py"), Context(path="worker/"))["near_path"] == 1
-    assert features_of("x", row("api/main.py", symbol="close"), here)["near_symbol"] == 1
-    assert features_of("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
+@pytest.mark.parametrize(
+    ("context", "counts"),
+    [
+        ("worker/state/tasks.py", True),
+        ("/worker/state/tasks.py", True),
+        ("worker/", True),
+        ("worker/state", True),
+        ("worker/state/files.py", False),
+        ("work", False),
+        ("state/tasks.py", False),
+        ("/", False),
+    ],
+)
+def test_the_callers_file_and_folder_count(context: str, counts: bool) -> None:
+    assert ("own_file" in features_of("x", row("worker/state/tasks.py"), Context(path=context))) is counts
+
+
+@pytest.mark.parametrize(
+    ("path", "symbol", "counts"),
+    [
+        (None, "close", True),
+        (None, "Task.close", True),
+        (None, "Task#close", True),
+        (None, "Other.close", False),
+        (None, "Task", False),
+        (None, "..", False),
+        ("worker/tasks.py", "close", True),
+        ("worker", "close", True),
+        ("api/main.py", "close", False),
+    ],
+)
+def test_the_definition_that_the_caller_works_on_is_told(path: str | None, symbol: str, counts: bool) -> None:
+    chunk = row("worker/tasks.py", symbol="close", scope="Task")
+    assert ("own_symbol" in features_of("x", chunk, Context(path=path, symbol=symbol))) is counts
+    inside = row("worker/tasks.py", symbol="again", scope="Task/close")
+    assert "own_symbol" not in features_of("x", inside, Context(path=path, symbol=symbol))
 
 
 def test_the_words_of_a_path_count_in_other_forms_too() -> None:
