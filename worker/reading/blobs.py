@@ -47,6 +47,8 @@ _WORD = 8
 _LOWEST_OF_EACH, _HIGH_BITS = (np.frombuffer(byte * _WORD, dtype=np.uint64)[0] for byte in (b"+", b"\x80"))
 #: Bytes searched together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
+#: Characters up to which the exact search is faster.
+_SHORT = 1 << 14
 _LONG_OF_WORDS = b"\1" * ((_LINE - _WORD + 1) // _WORD)
 _DATA_URI = re.compile(
     r"data:(?P<media>[\w.+-]{1,60}\\?/[\w.+-]{1,80})?(?:;[\w-]{1,40}=[\w.-]{1,40}){0,3};base64,[ \t\r\n]{0,20}\Z"
@@ -100,7 +102,9 @@ def may_have_blobs(text: str) -> bool:
 
 def _may_have_runs(text: str) -> bool:
     """Return whether a text has runs that may count. Most have no run of whole words of memory in the alphabet."""
-    if not any(_may_have_run(text[start : start + _WINDOW + _LINE]) for start in range(0, len(text), _WINDOW)):
+    if len(text) > _SHORT and not any(
+        _may_have_run(text[start : start + _WINDOW + _LINE]) for start in range(0, len(text), _WINDOW)
+    ):
         return False
     raw = in_latin(text)
     marks = raw.translate(_MARKS)
@@ -125,7 +129,7 @@ def blobs(text: str) -> Sequence[Edit]:
     in_blocks = dumps.dumps(text)
     if _LONG not in marks:
         return in_blocks
-    return list(merged(in_blocks, _found(text, _array(raw), _array(marks))))
+    return list(merged(in_blocks, _apart(_found(text, _array(raw), _array(marks)))))
 
 
 def _array(data: bytes) -> _Bytes:
@@ -161,6 +165,17 @@ class _Lines:
         return len(self.runs) >= _MIN_LINES and self.characters >= _MIN_LINES_CHARS
 
 
+def _apart(found: Iterator[Edit]) -> Iterator[Edit]:
+    """Yield the blobs, each without the beginning of the next one's data URI, whose letters may continue a run."""
+    last = next(found, None)
+    for blob in found:
+        if last is not None:
+            yield last._replace(end=min(last.end, blob.start))
+        last = blob
+    if last is not None:
+        yield last
+
+
 def _found(text: str, raw: _Bytes, marks: _Bytes) -> Iterator[Edit]:
     for lines in _joined(text, _runs(raw, marks)):
         start = lines.runs[0][0]
@@ -184,7 +199,7 @@ def _runs(raw: _Bytes, marks: _Bytes) -> Iterator[tuple[int, int]]:
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         # the letter of an escaped line end does not belong to the line
         is_escape = start > 0 and raw[start - 1] == ord("\\") and raw[start] in b"nrt"
-        yield start + is_escape, end
+        yield start + bool(is_escape), end
 
 
 def _places(raw: _Bytes, marks: _Bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -222,13 +237,16 @@ def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
     """Join runs that are lines of one blob: of equal length, except the first and the last."""
     lines: _Lines | None = None
     for start, end in runs:
-        if lines is not None and _continues(text, lines, start, end):
-            lines.runs.append((start, end))
-        else:
-            if lines is not None:
-                yield _ended(text, lines)
+        if lines is None:
             lines = _Lines([(start, end)], end)
-        lines.end = end
+        elif _continues(text, lines, start, end):
+            lines.runs.append((start, end))
+            lines.end = end
+        else:
+            yield _ended(text, lines)
+            # the last line or the padding may be a part of this run
+            run = max(start, lines.end), max(end, lines.end)
+            lines = _Lines([run], run[1])
     if lines is not None:
         yield _ended(text, lines)
 

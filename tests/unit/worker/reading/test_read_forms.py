@@ -6,7 +6,10 @@ A column of words names those that the words of a text have, and those that they
 from __future__ import annotations
 
 import json
+import random
 import tracemalloc
+from base64 import b64encode
+from functools import partial
 
 import numpy as np
 import pytest
@@ -453,6 +456,34 @@ COMMANDS = (
     *("&uuml;", "="),
     *("abcdefgh", "abcdefghi", *("a" * length for length in (30, 31, 32)), *"'`.=~|- \n"),
 )
+
+
+#: Runs of an encoding, and what precedes or joins them.
+ENCODED = b64encode(random.Random(3).randbytes(1_200)).decode()
+RUNS = (
+    *(ENCODED[:length] for length in (12, 52, 60, 76, 120, 600)),
+    *(f"{ENCODED[at : at + 76]}\n" for at in (0, 76, 152)),
+    *(ENCODED[:600].encode().hex(), "data:image/png;base64,", "data:", "=", "%3D", "%2B", "\\n", "\\/", '",\n"', "."),
+)
+
+
+@given(
+    st.sampled_from([None, *sorted(BY_TYPE)]),
+    st.lists(st.sampled_from((*RUNS, *PARTS, *COMMANDS, *LINES)), max_size=16).map("".join),
+    st.sampled_from([1, 40]),
+)
+@example(None, f"{ENCODED[:600]}data:image/png;base64,{ENCODED[600:]}", 1)
+@example(None, f"{ENCODED[:600]}%3D{ENCODED[600:1_200]}", 1)
+@example(None, "\n".join(ENCODED[80 * n :][:width] for n, width in enumerate((76, 76, 76, 60, 70, 70, 70, 70))), 1)
+def test_edits_are_in_order_and_do_not_overlap(type_: str | None, text: str, times: int) -> None:
+    way = way_of(type_)
+    kinds = [blobs, partial(full, type_), *((way.edits, way.full) if way else ())]
+    for kind in kinds:
+        end = 0
+        for edit in kind(text * times):
+            assert end <= edit.start < edit.end
+            end = edit.end
+        assert end <= len(text) * times
 
 
 @given(st.lists(st.sampled_from(COMMANDS), max_size=20).map("".join), st.sampled_from([1, 7, 64]))
