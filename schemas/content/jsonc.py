@@ -14,14 +14,16 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[]}}])")
 _CLOSED = re.compile(r'"[^"]*"')
 _BY_HAND = re.compile(rf'{_CLOSED.pattern}|(?P<mark>//|/\*|,(?=\s*[]}}])|")')
 _CHARACTER = re.compile(r"[^\n]")
-#: The start of a comment or of a trailing comma, once white space is removed.
-_MARKS = (b"//", b"/*", b",]", b",}")
+#: Closing brackets are one character here.
+_CLOSERS = bytes.maketrans(b"}", b"]")
 
 
 def is_by_hand(text: str) -> bool:
     """Whether the text is invalid JSON only because of comments or trailing commas."""
-    packed = text.encode(errors="replace").translate(None, b" \t\r\n")
-    if not any(mark in packed for mark in _MARKS):
+    packed = text.encode(errors="replace").translate(_CLOSERS, b" \t\r\n")
+    # to search two characters takes a hundred times as long as to search one
+    has_comment = b"/" in packed and (b"//" in packed or b"/*" in packed)
+    if not has_comment and b",]" not in packed:
         return False
     return any(match["mark"] for match in _BY_HAND.finditer(_without_escapes(text)))
 

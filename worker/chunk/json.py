@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
@@ -77,7 +78,7 @@ def _pieces(
             yield from _as_text(measure, value)
         elif _is_divided(measure, value, members):
             yield from _runs(measure, structure, value, members)
-            separate = np.flatnonzero(_stands_alone(measure, members))
+            separate = _stands_alone(measure, members).nonzero()[0]
             undivided = _surely_undivided(measure, structure, value, members)[separate].tolist()
             for member, is_leaf in zip(_members_at(structure, value, members, separate), undivided, strict=True):
                 if is_leaf:
@@ -172,12 +173,13 @@ def _member(structure: JsonStructure, value: _Value, members: JsonMembers, numbe
 
 def _runs(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:
     """Yield pieces of the members that share chunks: the runs between members with their own."""
-    small = np.flatnonzero(~_stands_alone(measure, members))
-    for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
-        if len(run) == 1:
-            yield _piece(_member(structure, value, members, int(run[0])))
-        elif len(run):
-            yield from _shared(measure, structure, value, members.only(run))
+    small = (~_stands_alone(measure, members)).nonzero()[0]
+    borders = (small[1:] - small[:-1] != 1).nonzero()[0] + 1
+    for first, end in pairwise((0, *borders.tolist(), len(small))):
+        if end - first == 1:
+            yield _piece(_member(structure, value, members, int(small[first])))
+        elif end > first:
+            yield from _shared(measure, structure, value, members.only(small[first:end]))
 
 
 def _shared(measure: Measure, structure: JsonStructure, value: _Value, members: JsonMembers) -> Iterator[ChunkSpan]:

@@ -72,9 +72,9 @@ class JsonStructure:
         """Return the container's members in order."""
         closer = self._closer(container)
         kinds = self.kinds[container : closer + 1]
-        borders = container + np.flatnonzero(kinds != _COLON)
-        is_object = kinds[0] == _OBJECT
-        values = container + np.flatnonzero(kinds == _COLON) if is_object else borders[:-1]
+        is_colon = kinds == _COLON
+        borders = container + (~is_colon).nonzero()[0]
+        values = container + is_colon.nonzero()[0] if kinds[0] == _OBJECT else borders[:-1]
         if closer == container + 1 and not self.text[self.positions[container] + 1 : self.positions[closer]].strip():
             borders = values = borders[:0]
         following = self.rank[self.order[values] + 1]
@@ -106,8 +106,9 @@ class JsonStructure:
 def scan(text: str) -> JsonStructure:
     """Return the structure of a text that is known to be well-formed JSON."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
-    marks = np.flatnonzero(_IS_MARK[raw])
-    marks = marks[np.searchsorted(_string_ends(raw), marks) % 2 == 0]
+    # no flatnonzero, diff, append or isin: each makes several calls, which is slow for short texts
+    marks = _IS_MARK.take(raw).nonzero()[0]
+    marks = marks[_string_ends(raw).searchsorted(marks) & 1 == 0]
     kinds = raw[marks]
     is_opener, is_closer = _IS_OPENER[kinds], _IS_CLOSER[kinds]
     levels = np.cumsum(is_opener.astype(np.int32) - is_closer) + is_closer
@@ -117,23 +118,23 @@ def scan(text: str) -> JsonStructure:
     rank[order] = np.arange(len(order))
     positions = marks if len(raw) == len(text) else char_offsets(raw, marks)
     return JsonStructure(
-        text, positions[order], kinds[order], np.flatnonzero(is_closer[order]), order, rank, positions[is_opener]
+        text, positions[order], kinds[order], is_closer[order].nonzero()[0], order, rank, positions[is_opener]
     )
 
 
 def _string_ends(raw: Bytes) -> Offsets:
     """Return the byte offsets of the quotes that begin or end a string."""
-    quotes = np.flatnonzero(raw == _QUOTE)
-    escaped = _escaped(np.flatnonzero(raw == _BACKSLASH))
-    return quotes[~np.isin(quotes, escaped, assume_unique=True)] if escaped.size else quotes
+    is_quote = raw == _QUOTE
+    is_quote[_escaped((raw == _BACKSLASH).nonzero()[0])] = False
+    return is_quote.nonzero()[0]
 
 
 def _escaped(backslashes: Offsets) -> NDArray[np.int64]:
     """Return the byte offsets right after each run of an odd number of backslashes."""
     if not backslashes.size:
         return backslashes
-    breaks = np.flatnonzero(np.diff(backslashes) != 1)
-    firsts: Offsets = backslashes[np.append(0, breaks + 1)]
-    lasts: Offsets = backslashes[np.append(breaks, len(backslashes) - 1)]
+    breaks = (backslashes[1:] - backslashes[:-1] != 1).nonzero()[0]
+    firsts: Offsets = backslashes[np.concatenate(([0], breaks + 1))]
+    lasts: Offsets = backslashes[np.concatenate((breaks, [-1]))]
     odd_run_ends: Offsets = lasts[(lasts - firsts) % 2 == 0]
     return odd_run_ends + 1

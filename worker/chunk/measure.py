@@ -90,7 +90,7 @@ class Measure:
         """Return the offsets after this many readable characters, or a few more: none is within an edit."""
         if self.read is None:
             return numbers
-        offsets = self.read.written_at(numbers)
+        offsets = self.read.written_at(np.maximum(numbers, 0))
         return self.read.behind(offsets, where=self.read.read_at(offsets) < numbers)
 
     def at_tokens(self, numbers: Offsets) -> Offsets:

@@ -150,77 +150,60 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[done:]]) if done else text
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The starts and ends of edits, in the written text and in the read one."""
-
-    starts: Offsets
-    ends: Offsets
-    read_starts: Offsets
-    read_ends: Offsets
-
-
 class ReadText:
     """A text in its readable form, and the positions of its characters in the written text."""
 
     def __init__(self, written: str, edits: Sequence[Edit]) -> None:
         self.text = applied(written, edits)
-        starts, ends = (np.array([edit[side] for edit in edits], dtype=np.int64) for side in range(2))
-        lengths = np.fromiter((len(edit.text) for edit in edits), dtype=np.int64, count=len(edits))
-        grown = np.cumsum(lengths - (ends - starts))
-        self._places = _Places(starts, ends, ends + grown - lengths, ends + grown)
+        starts, ends, texts = zip(*edits, strict=True)
+        # one more edit, of nothing before the text, spares the question whether a position has an edit before it
+        self._starts, self._ends = np.array((-1, *starts)), np.array((0, *ends))
+        grown = np.array((0, *map(len, texts))) - (self._ends - self._starts)
+        grown[0] = 0
+        grown = grown.cumsum()
+        self._read_ends = self._ends + grown
+        self._read_starts = self._starts + np.concatenate((grown[:1], grown[:-1]))
 
     def written_at(self, offsets: Offsets) -> Offsets:
         """Return the positions in the written text of read offsets; offsets within an edit map to its start."""
-        places = self._places
-        edit = places.read_starts.searchsorted(offsets, side="right") - 1
-        is_inside = offsets < places.read_ends[edit]
-        after = np.where(is_inside, places.starts[edit], places.ends[edit] + offsets - places.read_ends[edit])
-        return np.asarray(np.where(edit < 0, offsets, after))
+        edit = self._read_starts.searchsorted(offsets, side="right") - 1
+        after = offsets - self._read_ends[edit]
+        return np.asarray(np.where(after < 0, self._starts[edit], self._ends[edit] + after))
 
     def all_written_at(self, ascending: Offsets) -> Offsets:
         """Return `written_at` of many ascending offsets, in a fraction of the time: each edit is looked up in them."""
-        places = self._places
-        firsts, lasts = ascending.searchsorted(places.read_starts), ascending.searchsorted(places.read_ends)
-        moved = np.concatenate([[0], places.ends - places.read_ends])
-        between = np.diff(firsts, prepend=0, append=len(ascending))
-        if between.min() < 0:
-            # two blobs may share a line
-            return self.written_at(ascending)
-        written: Offsets = ascending + np.repeat(moved, between)
+        firsts, lasts = (ascending.searchsorted(side[1:]) for side in (self._read_starts, self._read_ends))
+        borders = np.concatenate(([0], firsts, [len(ascending)]))
+        written: Offsets = ascending + np.repeat(self._ends - self._read_ends, borders[1:] - borders[:-1])
         numbers = lasts - firsts
-        inside = np.repeat(firsts - (np.cumsum(numbers) - numbers), numbers) + np.arange(numbers.sum())
-        written[inside] = np.repeat(places.starts, numbers)
+        inside = np.repeat(firsts - (numbers.cumsum() - numbers), numbers)
+        inside += np.arange(len(inside))
+        written[inside] = np.repeat(self._starts[1:], numbers)
         return written
 
     def between(self, starts: Offsets, ends: Offsets) -> Iterator[str]:
         """Return the read text of each span of the written one."""
-        firsts, lasts = (self.read_at(side).tolist() for side in (starts, ends))
+        firsts, lasts = self.read_at(np.stack((starts, ends))).tolist()
         return map(self.text.__getitem__, map(slice, firsts, lasts))
 
     def are_edited(self, starts: Offsets, ends: Offsets) -> Flags:
         """Return a mask of the spans of the written text that an edit begins or ends in."""
-        places = self._places
-        flags: Flags = places.starts.searchsorted(ends) > places.ends.searchsorted(starts, side="right")
+        flags: Flags = self._starts.searchsorted(ends) > self._ends.searchsorted(starts, side="right")
         return flags
 
     def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
         """Return these positions of the written text; `where` they start an edit, return its end."""
-        edit = self._places.starts.searchsorted(offsets, side="right") - 1
-        return np.asarray(np.where(where & (self._places.starts[edit] == offsets), self._places.ends[edit], offsets))
+        edit = self._starts.searchsorted(offsets, side="right") - 1
+        return np.asarray(np.where(where & (self._starts[edit] == offsets), self._ends[edit], offsets))
 
     def is_inside(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Return a mask of the positions of the written text that are within an edit."""
-        edit = self._places.starts.searchsorted(offsets) - 1
-        return np.asarray((edit >= 0) & (offsets < self._places.ends[edit]))
+        return np.asarray(offsets < self._ends[self._starts.searchsorted(offsets) - 1])
 
     def read_at(self, offsets: Offsets) -> Offsets:
         """Return the positions in the read text of written offsets; offsets within an edit map to its end."""
-        places = self._places
-        edit = places.starts.searchsorted(offsets, side="right") - 1
-        after = places.read_ends[edit] + np.maximum(offsets - places.ends[edit], 0)
-        at_start = np.where(offsets == places.starts[edit], places.read_starts[edit], after)
-        return np.asarray(np.where(edit < 0, offsets, at_start))
+        edit = self._starts.searchsorted(offsets) - 1
+        return np.asarray(self._read_ends[edit] + np.maximum(offsets - self._ends[edit], 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,21 +239,18 @@ class ReadForm:
         if self.way is None and not self.has_blobs:
             return reads, {}
         firsts = np.array(starts, dtype=np.int64)
-        lasts = firsts + np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+        lasts = firsts + np.array(list(map(len, parts)))
         are_alike, are_plain = self._known(firsts, lasts)
-        for number in (~are_alike & ~are_plain).nonzero()[0].tolist():
+        unknown = (~are_alike).nonzero()[0]
+        for number in unknown[~are_plain[unknown]].tolist():
             reads[number] = self.part(parts[number])
         if self.whole is None:
             return reads, {}
-        for number, read in self._in_whole(are_alike & self.whole.are_edited(firsts, lasts), firsts, lasts).items():
+        edited = (are_alike & self.whole.are_edited(firsts, lasts)).nonzero()[0]
+        for number, read in zip(edited.tolist(), self.whole.between(firsts[edited], lasts[edited]), strict=True):
             reads[number] = None if read == parts[number] else read
-        return reads, self._in_whole(~are_alike, firsts, lasts)
-
-    def _in_whole(self, selected: Flags, starts: Offsets, ends: Offsets) -> dict[int, str]:
-        """Return how the whole text reads the selected parts, by their numbers."""
-        numbers = selected.nonzero()[0]
-        read = iter(()) if self.whole is None else self.whole.between(starts[numbers], ends[numbers])
-        return dict(zip(numbers.tolist(), read, strict=False))
+        in_whole = self.whole.between(firsts[unknown], lasts[unknown]) if unknown.size else ()
+        return reads, dict(zip(unknown.tolist(), in_whole, strict=True))
 
     def _known(self, starts: Offsets, ends: Offsets) -> tuple[Flags, Flags]:
         """Return which parts are certainly read alone as within the whole text, and which as they are written."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
-from worker.tokens.byte_tables import Bytes, Flags, Offsets, byte_table, in_latin
+from worker.reading.octets import may_have_hosts
+from worker.tokens.byte_tables import Flags, Offsets, byte_table, in_latin
 
 #: Bytes searched together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
-_BACKSLASH, _LINE_END = np.frombuffer(b"\\\n", dtype=np.uint8)
+_BACKSLASH = ord("\\")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Borders:
     r"""The places between which a format's texts are read alike, whatever is beyond them.
 
@@ -25,10 +24,12 @@ class Borders:
     differently.
     """
 
-    across: Callable[[str], bool]
-    signs: bytes
-    between: bytes = b"\n"
-    at_start: bytes = b"\\"
+    def __init__(
+        self, across: Callable[[str], bool], signs: bytes, between: bytes = b"\n", at_start: bytes = b"\\"
+    ) -> None:
+        self.across = across
+        self._signs = signs
+        self._is_border, self._is_at_start = byte_table(between), byte_table(at_start)
 
     def known(self, text: str, starts: Offsets, ends: Offsets) -> tuple[Flags, Flags]:
         """Return which parts are certainly read alone as within the text, and which have no edits alone.
@@ -38,25 +39,21 @@ class Borders:
         if self.across(text):
             unknown = np.zeros(len(starts), dtype=np.bool_)
             return unknown, unknown
+        # the characters before, at the start, at the end and behind
         padded = f"\n{text}\n"
-        before, first, last, after = (
-            np.frombuffer(in_latin("".join(map(padded.__getitem__, places.tolist()))), dtype=np.uint8)
-            for places in (starts, starts + 1, ends, ends + 1)
-        )
-        are_alike = self._part(before, first) & self._part(last, after) & ~byte_table(self.at_start).take(first)
+        places = np.concatenate((starts, ends, starts + 1, ends + 1)).tolist()
+        around = np.frombuffer(in_latin("".join(map(padded.__getitem__, places))), dtype=np.uint8).reshape(4, -1)
+        is_border = self._is_border.take(around)
+        # no match contains both of the neighbouring characters
+        are_parted = (is_border[:2] | is_border[2:]) & (around[:2] != _BACKSLASH)
+        are_alike = are_parted[0] & are_parted[1] & ~self._is_at_start.take(around[2])
         if are_alike.all():
             return are_alike, are_alike
         return are_alike, self._are_plain(text, starts, ends)
 
-    def _part(self, left: Bytes, right: Bytes) -> Flags:
-        """Return a mask of the neighbouring characters that no match contains both of."""
-        is_border = byte_table(self.between)
-        parted: Flags = (is_border.take(left) | is_border.take(right)) & (left != _BACKSLASH)
-        return parted
-
     def _are_plain(self, text: str, starts: Offsets, ends: Offsets) -> Flags:
         """Return a mask of the parts without signs."""
-        if "xn--" in text:
+        if may_have_hosts(text):
             return np.zeros(len(starts), dtype=np.bool_)
         places = np.concatenate(
             [self._places(text[start : start + _WINDOW]) + start for start in range(0, len(text), _WINDOW)]
@@ -67,5 +64,5 @@ class Borders:
     def _places(self, window: str) -> Offsets:
         """Return the places of all signs."""
         octets = np.frombuffer(in_latin(window), dtype=np.uint8)
-        places: Offsets = reduce(np.logical_or, (octets == sign for sign in self.signs)).nonzero()[0]
+        places: Offsets = reduce(np.logical_or, (octets == sign for sign in self._signs)).nonzero()[0]
         return places

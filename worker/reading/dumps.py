@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.reading.edits import Edit
-from worker.tokens.byte_tables import byte_table, in_latin
+from worker.tokens.byte_tables import Bytes, Offsets, byte_table, in_latin
 
 #: Minimum characters of a block. Most chunks are shorter, and each search in them takes time.
 MIN_CHARS = 1_000
@@ -111,6 +111,10 @@ _MARKED_LINE = re.compile(rf"{_OF_UUENCODE}|{_OF_PATCH}|(?::|S[0-3]){_HEX}{{10}}
 _IS_MARK, _IS_SHAPE, _IS_BLANK, _BEGINS_ESCAPE = (
     byte_table(signs) for signs in (b"MzS:", b"0123456789abcdefABCDEFx:h", b" \t", b"xu0123456789abcdefABCDEF")
 )
+_IS_DUMPED = _IS_SHAPE | _IS_BLANK
+_BEGINS_LINE = _IS_DUMPED | _IS_MARK
+#: Columns that each line of a dump has. Few other lines have such characters in all of these.
+_COLUMNS = (15, 13, 11, 14, 9, 12)
 #: Characters of the shortest address in a dump, of the longest one, and in front of it.
 _MIN_ADDRESS, _MAX_ADDRESS, _MAX_INDENT = 4, 20, 8
 #: Any `_BETWEEN` characters in a row of an array contain its prefix. The search examines that many at each `_STEP`. The
@@ -310,10 +314,10 @@ def _usable(text: str) -> Sequence[_Form]:
     may_have_dump = has_marked = may_have_run = False
     for start in range(0, len(text) + 1, _WINDOW):
         octets = _octets(text, start, start + _WINDOW + _MAX_INDENT + _MAX_ADDRESS)
-        breaks = (octets[:_WINDOW] == ord("\n")).nonzero()[0]
-        may_have_dump = may_have_dump or _may_have_dump(octets, breaks)
+        places = _encoded_lines(octets)
+        may_have_dump = may_have_dump or _may_have_dump(octets, places)
         has_marked = has_marked or any(
-            _MARKED_LINE.match(text, start + place) for place in _marked(octets, breaks).tolist()
+            _MARKED_LINE.match(text, start + place - 1) for place in _marked(octets, places).tolist()
         )
         may_have_run = may_have_run or _may_have_run(octets[:_WINDOW])
     found = [_HEX_DUMP] if may_have_dump and _has_dumped_line(text) else []
@@ -326,7 +330,7 @@ def _usable(text: str) -> Sequence[_Form]:
     return [*found, *_usable_arrays(text)]
 
 
-def _octets(text: str, start: int, end: int) -> NDArray[np.uint8]:
+def _octets(text: str, start: int, end: int) -> Bytes:
     """Return a byte for each character of a stretch of the text behind a line end."""
     stretch = text[start - 1 : end - 1] if start else f"\n{text[: end - 1]}"
     return np.frombuffer(in_latin(stretch), dtype=np.uint8)
@@ -336,18 +340,27 @@ def _has_dumped_line(text: str) -> bool:
     return _DUMPED_LINE in b"\n" + in_latin(text).translate(_SHAPES, b" \t")
 
 
-def _marked(octets: NDArray[np.uint8], breaks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the line ends before a mark of encoded lines. No small letter is the second character of most of these."""
-    marks = octets.take(breaks + 1, mode="clip")
-    breaks, marks = breaks[_IS_MARK.take(marks)], marks[_IS_MARK.take(marks)]
+def _encoded_lines(octets: Bytes) -> Offsets:
+    """Return the starts of lines that begin like those of an encoding."""
+    places = (octets[:_WINDOW] == ord("\n")).nonzero()[0] + 1
+    return places[_BEGINS_LINE.take(octets.take(places, mode="clip"))]
+
+
+def _marked(octets: Bytes, places: Offsets) -> Offsets:
+    """Return the starts of marked lines. No small letter is the second character of most of these."""
+    marks = octets.take(places, mode="clip")
+    places, marks = places[_IS_MARK.take(marks)], marks[_IS_MARK.take(marks)]
     is_letter = (marks == ord("M")) | (marks == ord("S"))
-    marked: NDArray[np.int64] = breaks[~is_letter | (octets.take(breaks + 2, mode="clip") <= ord("`"))]
-    return marked
+    return places[~is_letter | (octets.take(places + 1, mode="clip") <= ord("`"))]
 
 
-def _may_have_dump(octets: NDArray[np.uint8], breaks: NDArray[np.int64]) -> bool:
+def _may_have_dump(octets: Bytes, places: Offsets) -> bool:
     """Return whether a line begins like one of a dump."""
-    places = breaks + 1
+    for column in _COLUMNS:
+        places = places[_IS_DUMPED.take(octets.take(places + column, mode="clip"))]
+    # an address covers one of these columns
+    in_address = np.stack([octets.take(places + column, mode="clip") for column in (0, _MIN_ADDRESS, _MAX_INDENT)])
+    places = places[_IS_SHAPE.take(in_address).any(axis=0)]
     for _ in range(_MAX_INDENT + 1):
         heads = octets.take(places, mode="clip")
         if _begins_with_address(octets, places[_IS_SHAPE.take(heads)]):
@@ -358,7 +371,7 @@ def _may_have_dump(octets: NDArray[np.uint8], breaks: NDArray[np.int64]) -> bool
     return False
 
 
-def _begins_with_address(octets: NDArray[np.uint8], places: NDArray[np.int64]) -> bool:
+def _begins_with_address(octets: Bytes, places: Offsets) -> bool:
     """Return whether an address and a blank follow one of the places."""
     for length in range(1, _MAX_ADDRESS):
         if not places.size:
@@ -370,7 +383,7 @@ def _begins_with_address(octets: NDArray[np.uint8], places: NDArray[np.int64]) -
     return False
 
 
-def _may_have_run(octets: NDArray[np.uint8]) -> bool:
+def _may_have_run(octets: Bytes) -> bool:
     """Return whether some stretch of a text has no blanks and few line ends. Each long run contains such a stretch."""
     stretches = octets[: len(octets) // _BLANKLESS * _BLANKLESS].reshape(-1, _BLANKLESS)
     stretches = stretches[~(stretches == ord(" ")).any(axis=1)]
@@ -395,14 +408,14 @@ def _may_have_escapes(text: str) -> bool:
     return any(_shown(_octets(text, *stretch)) <= _MAX_OF_COUNTED for stretch in pairwise(places))
 
 
-def _escapes_of(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _escapes_of(octets: Bytes) -> Offsets:
     """Return the places of a stretch, without its last one, where an escape may begin."""
-    places: NDArray[np.int64] = ((octets == ord("\\")) | (octets == ord("%")))[:-1].nonzero()[0]
-    begun: NDArray[np.int64] = places[_BEGINS_ESCAPE.take(octets[places + 1])]
+    places: Offsets = ((octets == ord("\\")) | (octets == ord("%")))[:-1].nonzero()[0]
+    begun: Offsets = places[_BEGINS_ESCAPE.take(octets[places + 1])]
     return begun
 
 
-def _shown(octets: NDArray[np.uint8]) -> int:
+def _shown(octets: Bytes) -> int:
     """Return the number of certainly nonblank characters. A question mark may be a blank outside Latin-1."""
     return int(np.count_nonzero((octets - ord("!") <= ord("~") - ord("!")) & (octets != ord("?"))))
 

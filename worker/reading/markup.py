@@ -102,4 +102,4 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 
 def _may_have_marks(text: str) -> bool:
-    return "\\_" in text or "<r" in text or "<R" in text or "</" in text
+    return ("\\" in text and "\\_" in text) or may_have_elements(text)

@@ -36,6 +36,8 @@ _WHITE = _BLANK | _BREAK
 
 #: Bytes processed together, so that their arrays stay in the processor's cache.
 _WINDOW_BYTES = 1 << 16
+#: Bytes behind a window that are searched first for its end.
+_NEAR_BYTES = 1 << 8
 #: Maximum windows processed as one if no word certainly starts between them. Beyond that the library needs less memory.
 _MAX_JOINED_WINDOWS = 8
 
@@ -304,12 +306,14 @@ def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
 
 
 def _safe_offset(kinds: Bytes, end: int) -> int:
-    """Return the first offset from `end` on where a word starts in any context."""
+    """Return the first offset from `end` on where a word starts in any context. It is nearly always near."""
+    near = _NEAR_BYTES
     while end < len(kinds):
-        offsets = _safe_offsets(kinds[end - 1 : end + _WINDOW_BYTES])
+        offsets = _safe_offsets(kinds[end - 1 : end + near])
         if offsets.size:
             return end - 1 + int(offsets[0])
-        end += _WINDOW_BYTES
+        end += near
+        near = _WINDOW_BYTES
     return len(kinds)
 
 
@@ -376,12 +380,16 @@ def _first_ends(raw: Bytes, flags: Flags) -> Flags:
 
 def _part_blanks(kinds: Bytes, padded: Bytes, flags: Flags) -> None:
     """Place the word starts in runs of blanks by their neighbours. The text's end counts as a line break."""
-    firsts, ends = _runs(padded == _BLANK)
+    is_blank, following = kinds == _BLANK, padded[2:]
     # the last blank is a word or joins the next one, unless a line break or the end follows
-    inner = padded[ends + 1] & _WHITE == 0
-    flags[ends[inner] - 1] = True
+    flags |= is_blank & (following & _WHITE == 0)
+    lasts = _flagged(is_blank & (following == _BREAK))
+    if not lasts.size:
+        return
     # blanks between line breaks belong to them, unless the first of these breaks belongs to symbols
-    between = firsts[~inner & (firsts > 0)]
+    firsts, ends = _runs(padded == _BLANK)
+    between = firsts[ends.searchsorted(lasts + 1)]
+    between = between[between > 0]
     between = between[kinds[between - 1] == _BREAK]
     flags[between] = False
     if between.size:

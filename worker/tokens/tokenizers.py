@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from importlib.util import find_spec
-from itertools import pairwise
 from operator import or_
 from pathlib import Path
 from typing import Protocol
@@ -77,15 +76,14 @@ def characters() -> Tokenizer:
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
     """Convert strictly ascending byte offsets in UTF-8 to character offsets. A byte within one counts as it."""
-    borders = offsets.searchsorted(range(0, len(raw) + _WINDOW_BYTES, _WINDOW_BYTES))
-    counted, parts = 0, []
-    for window, (first, last) in enumerate(pairwise(borders)):
-        start = window * _WINDOW_BYTES
+    counted, first, parts = 0, 0, []
+    for start in range(0, len(raw), _WINDOW_BYTES):
         continued = (raw[start : start + _WINDOW_BYTES] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
-        before = np.cumsum(continued, dtype=np.int32)
+        before = continued.cumsum(dtype=np.int32)
+        last = int(offsets.searchsorted(start + _WINDOW_BYTES))
         parts.append(offsets[first:last] - before[offsets[first:last] - start] - counted)
-        counted += int(before[-1])
-    return np.concatenate(parts) if parts else offsets
+        counted, first = counted + int(before[-1]), last
+    return parts[0] if len(parts) == 1 else np.concatenate([offsets[:0], *parts])
 
 
 class _Remembering:
@@ -122,8 +120,9 @@ class _Cl100kTokenizer:
 
     def _offsets(self, pieces: list[str]) -> Offsets:
         """Return the byte offsets of token starts in consecutive texts."""
-        lengths = self._lengths[np.concatenate([self._ids(piece) for piece in pieces])]
-        offsets = np.cumsum(lengths, dtype=np.int64)
+        parts = [self._ids(piece) for piece in pieces]
+        lengths = self._lengths[parts[0] if len(parts) == 1 else np.concatenate(parts)]
+        offsets: Offsets = lengths.cumsum(dtype=np.int64)
         offsets -= lengths
         return offsets
 
@@ -134,8 +133,8 @@ class _Cl100kTokenizer:
 
 def _pieces(text: str, data: bytes) -> Iterator[str]:
     """Return the text, divided only inside long runs of one kind of character."""
-    cuts = _run_cuts(data)
-    if not cuts.size:
+    cuts = _run_cuts(data) if len(data) >= _RUN_BLOCK_BYTES else ()
+    if not len(cuts):
         yield text
         return
     for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):

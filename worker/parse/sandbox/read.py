@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
@@ -24,6 +25,7 @@ _MAX_LEAD_BYTES = 2
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _CHUNK_BYTES = 1 << 20
+_properties_of = attrgetter(*(field.name for field in fields(DocumentProperties)))
 
 
 def read(format_: Format, data: bytes, limits: Limits, language: str | None = None) -> Document:
@@ -42,8 +44,9 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     limits.check_characters(len(document.text))
     if not document.text or document.text.isspace():
         raise FileError(Reason.NO_TEXT)
-    above = replace(document.properties, opening=opening(document))
-    return _cleaned(replace(document, properties=above))
+    if above := opening(document):
+        document = replace(document, properties=replace(document.properties, opening=above))
+    return _cleaned(document)
 
 
 def _read(format_: Format, data: bytes, limits: Limits, language: str | None) -> Document:
@@ -72,21 +75,29 @@ def _check_length(data: bytes, limits: Limits) -> None:
 
 def _cleaned(document: Document) -> Document:
     """Return the document with each character that Postgres rejects replaced by another, so that positions stay."""
+    properties = _properties_of(document.properties)
+    if all(map(_is_storable, (document.text, document.header, document.title or "", document.note, *properties))):
+        # most documents, which need no copy
+        return document
     return replace(
         document,
         text=_clean(document.text),
         header=_clean(document.header),
         title=None if document.title is None else _clean(document.title),
         note=_clean(document.note),
-        properties=DocumentProperties(**{name: _clean(value) for name, value in asdict(document.properties).items()}),
+        properties=DocumentProperties(*map(_clean, properties)),
     )
 
 
 def _clean(text: str) -> str:
-    return _UNSTORABLE.sub("\ufffd", text) if "\0" in text or not _is_encodable(text) else text
+    return text if _is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
 
 
-def _is_encodable(text: str) -> bool:
+def _is_storable(text: str) -> bool:
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from random import Random
 
+import numpy as np
 import pytest
 
 from schemas.content.document import Document
 from schemas.content.source import ChunkSettings
 from worker.chunk import chunk
+from worker.chunk.measure import measure
 from worker.formats.registry import BY_TYPE
 from worker.reading import way_of
 from worker.tokens.tokenizers import cl100k
@@ -59,3 +61,10 @@ def test_chunks_are_within_their_size_on_their_own(seed: int, unit: str) -> None
     lengths = [len(each) if unit == "characters" else len(cl100k().starts(each)) for each in read]
     assert max(lengths) <= size
     assert [text[each.start_char : each.end_char] for each in chunks] == [each.text for each in chunks]
+
+
+def test_an_overlap_longer_than_the_text_before_it_starts_with_the_text() -> None:
+    text = "Stra&szlig;e " * 9
+    settings = ChunkSettings(unit="characters", size=40, overlap=20)
+    limits = measure(text, settings, cl100k(), 8_192, context_tokens=0, type_="text")
+    assert limits.at_chars(np.array([-20, -1, 0, 7])).tolist() == [0, 0, 0, 13]
