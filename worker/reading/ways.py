@@ -172,7 +172,7 @@ MARKDOWN = Way(
     _IN_MARKUP,
     rf"{_MARK}|\\_|{markup.MARK}",
     rf"{_STRINGS}|\\_|{markup.UNIT}",
-    Borders(lambda text: dialects.may_have_pascal(text) or markup.may_have_elements(text), b"\\&%`#|?+"),
+    Borders(lambda text: dialects.may_have_pascal(text) or markup.may_have_elements(text), b"+\\&%`#|?"),
     _SEVERAL,
 )
 TEX = Way(
