@@ -126,7 +126,8 @@ def _string_ends(raw: Bytes) -> Offsets:
     """Return the byte offsets of the quotes that begin or end a string."""
     is_quote = raw == _QUOTE
     is_quote[_escaped((raw == _BACKSLASH).nonzero()[0])] = False
-    return is_quote.nonzero()[0]
+    quotes: Offsets = is_quote.nonzero()[0]
+    return quotes
 
 
 def _escaped(backslashes: Offsets) -> NDArray[np.int64]:

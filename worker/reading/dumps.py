@@ -343,7 +343,8 @@ def _has_dumped_line(text: str) -> bool:
 def _encoded_lines(octets: Bytes) -> Offsets:
     """Return the starts of lines that begin like those of an encoding."""
     places = (octets[:_WINDOW] == ord("\n")).nonzero()[0] + 1
-    return places[_BEGINS_LINE.take(octets.take(places, mode="clip"))]
+    encoded: Offsets = places[_BEGINS_LINE.take(octets.take(places, mode="clip"))]
+    return encoded
 
 
 def _marked(octets: Bytes, places: Offsets) -> Offsets:
@@ -351,7 +352,8 @@ def _marked(octets: Bytes, places: Offsets) -> Offsets:
     marks = octets.take(places, mode="clip")
     places, marks = places[_IS_MARK.take(marks)], marks[_IS_MARK.take(marks)]
     is_letter = (marks == ord("M")) | (marks == ord("S"))
-    return places[~is_letter | (octets.take(places + 1, mode="clip") <= ord("`"))]
+    marked: Offsets = places[~is_letter | (octets.take(places + 1, mode="clip") <= ord("`"))]
+    return marked
 
 
 def _may_have_dump(octets: Bytes, places: Offsets) -> bool:
