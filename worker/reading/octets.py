@@ -64,11 +64,10 @@ def may_cross_lines(text: str) -> bool:
 
 def may_have_in_addresses(text: str) -> bool:
     """Return whether a text may have bytes in the form of addresses."""
-    return ("%" in text and _ADDRESS.search(text) is not None) or may_have_hosts(text)
+    return ("%" in text and _ADDRESS.search(text) is not None) or _may_have_hosts(text)
 
 
-def may_have_hosts(text: str) -> bool:
-    """Return whether a text may have names of hosts in letters of ASCII."""
+def _may_have_hosts(text: str) -> bool:
     # to search one character takes a hundredth of the time
     return "-" in text and "xn--" in text
 
@@ -91,7 +90,7 @@ def _may_have_values(text: str) -> bool:
 def in_addresses(text: str) -> Iterator[Edit]:
     """Return edits that decode letters in the bytes of addresses, and in names of hosts."""
     of_bytes = _bytes_of_addresses(text) if "%" in text else iter(())
-    return merged(of_bytes, _hosts(text)) if may_have_hosts(text) else of_bytes
+    return merged(of_bytes, _hosts(text)) if _may_have_hosts(text) else of_bytes
 
 
 def _hosts(text: str) -> Iterator[Edit]:
