@@ -1,15 +1,10 @@
-"""Which paths a tool's rules keep, compared with git where git has the same rules."""
+"""Which paths a tool's rules keep."""
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -17,27 +12,11 @@ import structlog
 
 from schemas.errors import Invalid
 from schemas.tool import IgnoredKind
+from tests.unit.worker.ignore.judging import BARE, judge
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import MAX_LIST, MAX_LIST_COST, MAX_PATTERN, MAX_PATTERNS, Patterns, compiled_glob
 from worker.ignore.wildcards import edges, elements_of, matcher
-
-BARE = Rules(keep=get_args(IgnoredKind))
-
-
-def judge(rules: Rules, path: str, ignore_files: Mapping[str, bytes | str] | None = None) -> str | None:
-    """The rule that leaves a path out, in a folder with these ignore files."""
-    held = {path: text.encode() if isinstance(text, str) else text for path, text in (ignore_files or {}).items()}
-
-    def load(way: tuple[str, ...]) -> Iterator[IgnoreFile]:
-        found = ((name, "/".join((*way, name))) for name in IGNORE_FILES)
-        return ((name, held[path]) for name, path in found if path in held)
-
-    trail = Trail(rules, str, load)
-    *folders, name = path.split("/")
-    pruned = trail.pruned(tuple(folders))
-    return f"{'/'.join(pruned[0])}/: {pruned[1]}" if pruned else trail.ignored(name)
-
 
 # --- defaults
 
@@ -321,161 +300,7 @@ def test_a_deep_path_is_judged() -> None:
     assert judge(Rules(), "d/" * 5000 + "a.md") is None
 
 
-# --- git
-
-NAMES = ["a", "b", "ab", "a.md", "b.md", "ba", "A b", "!x", "#y", "é", "aé", "日b", os.fsdecode(b"a\xe9")]
-# no "a**" before a slash: some releases of git read it as "**"
-WORDS = ["a", "b", "*", "**", "a*", "*b", "*.md", "?", "[ab]", "[!a]", "a?", "*a*b*", "\\!x", "[[:alpha:]]", "A b"]
-WORDS += ["b.md", " ", "a.m[a-d]", "\\#y", "***"]
-# git's wildcards and classes match bytes, not letters
-WORDS += [
-    "é",
-    "??",
-    "???",
-    "a??",
-    "[é][é]",
-    "[à-ÿ]?",
-    "[^a]?",
-    "[日]*",
-    "\\é",
-    os.fsdecode(b"[\xc3\xe9]*"),
-    "?[!\x80-ÿ]",
-]
-
-
-def pattern(chance: random.Random) -> str:
-    words = "/".join(chance.choice(WORDS) for _ in range(chance.choice([1, 1, 1, 2, 2, 3])))
-    ends = (chance.choice(["", "", "!"]), chance.choice(["", "", "/"]), chance.choice(["", "", "/"]))
-    return f"{ends[0]}{ends[1]}{words}{ends[2]}{chance.choice(['', '', ' ', '  ', chr(92) + ' '])}"
-
-
-def made_up(root: Path, chance: random.Random) -> None:
-    """Some files in some directories, and ignore files in a few of them."""
-    for _ in range(25):
-        path = root.joinpath(*(chance.choice(NAMES) for _ in range(chance.choice([1, 2, 3, 4]))))
-        if not any(parent.is_file() for parent in (path, *path.parents)) and not path.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-    folders = sorted(path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts)
-    for folder in [root, *chance.sample(folders, min(len(folders), 3))]:
-        lines = [pattern(chance) for _ in range(chance.randint(1, 4))]
-        (folder / ".gitignore").write_bytes(os.fsencode("\n".join(lines) + "\n"))
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    if shutil.which("git") is None:
-        pytest.skip("install git to run")
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    return tmp_path
-
-
-def ignored_by_git(repository: Path, paths: Iterable[str]) -> set[str]:
-    command = ["git", "-c", "core.matchesFile=", "check-ignore", "--no-index", "-z", "--stdin"]
-    asked = os.fsencode("\0".join(paths))
-    answer = subprocess.run(command, cwd=repository, input=asked, capture_output=True, check=False)
-    return {path for path in os.fsdecode(answer.stdout).split("\0") if path}
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_git_ignores_the_same_files(repository: Path, seed: int) -> None:
-    made_up(repository, random.Random(seed))
-    files = [path for path in sorted(repository.rglob("*")) if path.is_file() and ".git" not in path.parts]
-    paths = [path.relative_to(repository).as_posix() for path in files]
-    rules = {path.relative_to(repository).as_posix(): path.read_bytes() for path in repository.rglob(".gitignore")}
-    assert {path for path in paths if judge(BARE, path, rules)} == ignored_by_git(repository, paths)
-
-
-#: A colon at the start of a path is special to git, but not in a file.
-LETTERS = [chr(code) for code in range(1, 127) if chr(code) not in "/.:"]
-CLASSES = ["alpha", "digit", "alnum", "lower", "upper", "xdigit", "space", "blank", "punct", "cntrl", "graph", "print"]
-BRACKETS = [
-    *(f"[[:{name}:]]" for name in CLASSES),
-    "[![:punct:]x]",
-    "[\\[:alpha:]]",
-    "[[:no:]]",
-    "[[:",
-    "[[::]]",
-    "[[:alpha",
-]
-BRACKETS += [
-    "[a\\-c]",
-    "[\\]]",
-    "[a\\]b]",
-    "[!\\a]",
-    "[\\a-c]",
-    "[a-\\c]",
-    "[\\\\]",
-    "[]-a]",
-    "[^]]",
-    "[!]",
-    "[^]",
-    "[]",
-]
-BRACKETS += ["[z-a]", "[a--b]", "[--0]", "[a-c-e]", "[a-]", "[[:digit:]-z]", "[a-[:digit:]]", "[a-", "[\\"]
-BRACKETS += ["a[b/c]", "[!/]", "[/]b", "a\\/b", "*[a\\-c]"]
-
-
-@pytest.mark.parametrize("line", BRACKETS)
-def test_brackets_hold_what_git_takes_them_for(repository: Path, line: str) -> None:
-    paths = [*LETTERS, *(f"a{letter}" for letter in LETTERS), *(f"a/{letter}" for letter in LETTERS)]
-    (repository / ".gitignore").write_text(line)
-    assert {path for path in paths if judge(BARE, path, {".gitignore": line})} == ignored_by_git(repository, paths)
-
-
-# --- one glob of a request
-
-
-@pytest.mark.parametrize(
-    ("glob", "path", "matches"),
-    [
-        ("*.{py,md}", "a/b.md", True),
-        ("*.{py,md}", "a/b.pyx", False),
-        ("{a,b/{c,d}}/*.py", "b/d/x.py", True),
-        ("{a,b/{c,d}}/*.py", "b/a/x.py", False),
-        ("test{,s}/**", "tests/x", True),
-        ("{{name}}/x", "{{name}}/x", True),
-        ("{a,{b}}x", "{b}x", True),
-        ("{a,b", "{a,b", True),
-        ("a,b}", "a,b}", True),
-        ("{a,{b,c}", "{a,c", True),
-        ("{a,b}{c,d}", "bc", True),
-        ("{a,b}{c,d}", "ba", False),
-        ("{,x}{a,b{c,d}}e", "xbde", True),
-        ("{a,!*}", "b", False),
-        (r"\{a,b}", "{a,b}", True),
-        (r"\{a,b}", "a", False),
-    ],
-)
-def test_braces_are_either(glob: str, path: str, *, matches: bool) -> None:
-    assert compiled_glob("glob", glob).matches(path) == matches
-
-
-@pytest.mark.parametrize("glob", ["", " ", "# a comment", "[[a]&&]b"])
-def test_a_glob_of_nothing_or_of_odd_brackets_matches_nothing_without_a_warning(glob: str) -> None:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        assert not compiled_glob("glob", glob).matches("a")
-    assert warned == []
-
-
-@pytest.mark.parametrize("glob", ["[", "!", "/", "a\\"])
-def test_a_glob_that_can_match_nothing_is_refused(glob: str) -> None:
-    with pytest.raises(Invalid, match="matches nothing"):
-        compiled_glob("glob", glob)
-
-
-@pytest.mark.parametrize("glob", ["{a,b}" * 100, "{" * 100_000, "{," * 100_000, f"{{{'a,' * 500}}}", "{a,b}" * 10])
-def test_a_glob_of_too_much_is_refused(glob: str) -> None:
-    with pytest.raises(Invalid, match="`glob` has"):
-        compiled_glob("glob", glob)
-
-
-@pytest.mark.parametrize(
-    "glob", ["{a,b}" * 9, f"{{{'x,' * 498}x}}", "{a,a}" * 200, "{a,b}*" * 8, "*.{" + "a," * 490 + "b}"]
-)
-def test_a_glob_of_many_patterns_is_taken(glob: str) -> None:
-    assert not compiled_glob("glob", glob).matches("c")
+# --- the cost of a list
 
 
 def test_the_cost_of_a_list_has_a_limit() -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -127,3 +128,29 @@ def test_a_directory_named_like_an_ignore_file_is_none(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert named(tmp_path, Rules())[1] == [b".gitignore/a.txt"]
     assert logs == []
+
+
+def test_no_names_lead_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside" / "deep").mkdir(parents=True)
+    (tmp_path / "outside" / "deep" / "a.txt").touch()
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
+    source = LocalFolder(str(tmp_path / "inside"), [tmp_path])
+    for top in ((b"link",), (b"link", b"deep"), (b"link", b"deep", b"a.txt")):
+        names = WalkedFolder(source.real_path)
+        assert list(walk(source, Rules(), names, top)) == []
+        assert not [path for path in names.stamps if b"link" in path]
+
+
+def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "empty").mkdir(parents=True)
+    scanned, scandir = list[bytes](), os.scandir
+
+    def counted(handle: int) -> Any:
+        scanned.append(bytes(Path(f"/proc/self/fd/{handle}").readlink()))
+        return scandir(handle)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    source = LocalFolder(str(tmp_path), [tmp_path])
+    list(walk(source, Rules(), WalkedFolder(source.real_path)))
+    assert scanned == [bytes(tmp_path), bytes(tmp_path / "a"), bytes(tmp_path / "a" / "empty")]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import Mock
+from uuid import UUID
 
 import pytest
 
@@ -15,9 +19,13 @@ from api.search.across import unindexed
 from api.search.across.paths import RequestedLocation
 from api.search.across.readable import ReadableFiles
 from api.search.across.unindexed import uncovered_hits
+from api.search.grep.scope import SearchableText, TimeOver
 from schemas.content.acl import EVERYTHING
+from schemas.content.document import FileContent, ListingPage, SourceEntry
 from schemas.content.source import LocalSource
+from schemas.errors import SourceError
 from schemas.queries.search import Filters, Hit, Query
+from tests.helpers import HELPERS
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.sources import Source
@@ -203,3 +211,63 @@ def test_nobody_is_answered_who_left(tmp_path: Path) -> None:
             deadline=math.inf,
             disconnect=left,
         )
+
+
+def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def single(_search: object, place: str) -> Iterator[SearchableText]:
+        if place == "over":
+            raise TimeOver
+        yield SearchableText(UUID(int=1), "1", place, place, place.encode())
+
+    monkeypatch.setattr(unindexed, "_single", single)
+    monkeypatch.setattr(unindexed, "UNEMBEDDED_CHARACTERS", 5)
+    search = cast(Any, None)
+    places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
+    whole = unindexed._whole_files(search, places, ["one"])
+    assert [hit.chunk_text for hit in whole.hits] == ["éé", "one"]
+    assert whole.longer == cast(Any, ["long words", "x" * 100, "three"])
+
+
+class Away:
+    """A source with some files and no end, and files that disappear meanwhile."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def check(self) -> None: ...
+
+    def list(self, cursor: str | None) -> ListingPage:
+        if cursor is not None or not self.names:
+            raise SourceError("The folder is not there.")
+        return ListingPage([SourceEntry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
+
+    def read(self, key: bytes, _limit: int, _listed: str = "", /) -> FileContent:
+        if key == b"gone":
+            raise SourceError("The file is not there.")
+        return FileContent(b"a token of " + key, "s")
+
+
+def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
+    settings = SimpleNamespace(max_file_bytes=99)
+    resources = SimpleNamespace(
+        settings=settings, source=lambda _, source, *__: sources[source.path[1:]], helpers=lambda _: HELPERS
+    )
+    readable = ReadableFiles(cast(Any, None), "p", EVERYTHING)
+    asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
+    left = SimpleNamespace(event=Event(), check=lambda: None)
+    models = [LocalSource(kind="local", path=f"/{n}") for n in sources]
+    places = [RequestedLocation(model.path, model.path, model, None) for model in models]
+    places += [RequestedLocation(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
+    hits, notes = unindexed.uncovered_hits(
+        *cast(Any, (resources, readable, places, asked)), deadline=math.inf, disconnect=cast(Any, left)
+    )
+    return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]
+
+
+def test_a_source_that_fails_is_told_of_and_the_others_are_read() -> None:
+    sources = {"empty": Away(), "one": Away("a"), "two": Away("b", "gone", "c")}
+    paths, notes = found_in(sources, "x", "gone")
+    assert set(paths) == {"/one/a", "/two/b", "/x"}
+    assert sorted(notes) == [
+        ("source_error", f"The {what} is not there.") for what in ("file", "file", "folder", "folder")
+    ]

@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.across import unindexed
-from api.search.across.paths import RequestedLocation
-from api.search.across.readable import ReadableFiles
-from api.search.grep import ripgrep, scope, texts
-from api.search.grep.fallback import any_of, best_lines
+from api.search.grep import ripgrep, texts
 from api.search.grep.file_types import FileTypeFilter, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import MAX_CLASSES, compiled_pattern
-from api.search.grep.scope import SearchableText, TimeOver, narrowed
 from api.search.grep.translate import for_ripgrep
-from schemas.content.acl import EVERYTHING
-from schemas.content.document import FileContent, ListingPage, SourceEntry
-from schemas.content.source import LocalSource
-from schemas.errors import Invalid, SourceError, SourceRefused
+from schemas.errors import Invalid, SourceRefused
 from schemas.queries.grep import MAX_SPAN, Grep
-from schemas.queries.search import Filters
-from tests.helpers import HELPERS
 from tests.parsing import parse
 from worker.formats.by_name import _LANGUAGE_OF
 from worker.formats.registry import AS_WRITTEN, BY_EXTENSION, BY_TYPE
-from worker.ignore import Rules
 from worker.machine.bounded_reads import can_bound_reads
 from worker.machine.handles import open_real
 from worker.parse import Limits
 from worker.parse.encodings import decode
 from worker.sources.local import LocalFolder
-from worker.sources.local_walk import WalkedFolder, walk
 
 DATA = Path(__file__).parents[4] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
@@ -424,32 +408,6 @@ def test_rg_is_run_where_no_project_can_lead_it_elsewhere(
         assert texts._program(search, folder) == ("rg" if runs else None)
 
 
-def test_no_names_lead_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "outside" / "deep").mkdir(parents=True)
-    (tmp_path / "outside" / "deep" / "a.txt").touch()
-    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
-    source = LocalFolder(str(tmp_path / "inside"), [tmp_path])
-    for top in ((b"link",), (b"link", b"deep"), (b"link", b"deep", b"a.txt")):
-        names = WalkedFolder(source.real_path)
-        assert list(walk(source, Rules(), names, top)) == []
-        assert not [path for path in names.stamps if b"link" in path]
-
-
-def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a" / "empty").mkdir(parents=True)
-    scanned, scandir = list[bytes](), os.scandir
-
-    def counted(handle: int) -> Any:
-        scanned.append(bytes(Path(f"/proc/self/fd/{handle}").readlink()))
-        return scandir(handle)
-
-    monkeypatch.setattr(os, "scandir", counted)
-    source = LocalFolder(str(tmp_path), [tmp_path])
-    list(walk(source, Rules(), WalkedFolder(source.real_path)))
-    assert scanned == [bytes(tmp_path), bytes(tmp_path / "a"), bytes(tmp_path / "a" / "empty")]
-
-
 def test_a_long_line_is_cut_around_the_match() -> None:
     line = b"x" * 2_000 + "é!".encode() + b"y" * 2_000
     preview, column = shown(line, 2_002)
@@ -468,102 +426,6 @@ def test_context_ends_with_the_text() -> None:
     assert lines_after(text, len(text), 5) == []
     assert lines_before(text, 0, 5, 0) == []
     assert lines_before(b"\n2", 1, 5, 0) == [""]
-
-
-SECRETS = '{"é": "token",\n"public": {"a": "token one"}, "b": "token",\n"c": "token"}'
-
-
-def test_a_narrowed_document_keeps_its_places_and_nothing_else() -> None:
-    start, end = SECRETS.index('"public'), SECRETS.index(', "b"')
-    data, span = narrowed(SECRETS, start, end)
-    assert data.decode() == f"{' ' * 14}\n{SECRETS[start:end]}"
-    text = SearchableText(UUID(int=1), "1", "a.json", "/a.json", data, span)
-    found = best_lines([text], ["token"], compiled_pattern(any_of(["token"])), nothing, 5)
-    assert [(hit.chunk_text, hit.start_line, hit.start_char) for hit in found.hits] == [(SECRETS[start:end], 2, start)]
-    assert lines_before(data, span.start, 5, span.start) == []
-
-
-def test_a_narrowed_part_of_one_line_is_shown_alone() -> None:
-    text = SECRETS.replace("\n", "")
-    start, end = text.index('"public'), text.index(', "b"')
-    data, span = narrowed(text, start, end)
-    assert data.decode() == " " * start + text[start:end]
-    assert span == range(start, end)
-
-
-def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def single(_search: object, place: str) -> Iterator[SearchableText]:
-        if place == "over":
-            raise TimeOver
-        yield SearchableText(UUID(int=1), "1", place, place, place.encode())
-
-    monkeypatch.setattr(unindexed, "_single", single)
-    monkeypatch.setattr(unindexed, "UNEMBEDDED_CHARACTERS", 5)
-    search = cast(Any, None)
-    places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
-    whole = unindexed._whole_files(search, places, ["one"])
-    assert [hit.chunk_text for hit in whole.hits] == ["éé", "one"]
-    assert whole.longer == cast(Any, ["long words", "x" * 100, "three"])
-
-
-def test_files_that_are_weighed_are_not_kept() -> None:
-    def texts() -> Iterator[SearchableText]:
-        for number in range(100):
-            yield SearchableText(
-                UUID(int=number), "1", f"{number}.txt", f"/{number}.txt", b"a token\n" + b"words\n" * 20_000
-            )
-
-    tracemalloc.start()
-    found = best_lines(texts(), ["token"], compiled_pattern(any_of(["token"])), nothing, 100)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(found.hits) == 100
-    assert peak < 3_000_000
-
-
-class Away:
-    """A source with some files and no end, and files that disappear meanwhile."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def check(self) -> None: ...
-
-    def list(self, cursor: str | None) -> ListingPage:
-        if cursor is not None or not self.names:
-            raise SourceError("The folder is not there.")
-        return ListingPage([SourceEntry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
-
-    def read(self, key: bytes, _limit: int, _listed: str = "", /) -> FileContent:
-        if key == b"gone":
-            raise SourceError("The file is not there.")
-        return FileContent(b"a token of " + key, "s")
-
-
-def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
-    settings = SimpleNamespace(max_file_bytes=99)
-    resources = SimpleNamespace(
-        settings=settings, source=lambda _, source, *__: sources[source.path[1:]], helpers=lambda _: HELPERS
-    )
-    readable = ReadableFiles(cast(Any, None), "p", EVERYTHING)
-    asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
-    left = SimpleNamespace(event=Event(), check=nothing)
-    models = [LocalSource(kind="local", path=f"/{n}") for n in sources]
-    places = [RequestedLocation(model.path, model.path, model, None) for model in models]
-    places += [RequestedLocation(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
-    hits, notes = unindexed.uncovered_hits(
-        *cast(Any, (resources, readable, places, asked)), deadline=math.inf, disconnect=cast(Any, left)
-    )
-    return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]
-
-
-def test_a_source_that_fails_is_told_of_and_the_others_are_read() -> None:
-    sources = {"empty": Away(), "one": Away("a"), "two": Away("b", "gone", "c")}
-    paths, notes = found_in(sources, "x", "gone")
-    assert set(paths) == {"/one/a", "/two/b", "/x"}
-    assert sorted(notes) == [
-        ("source_error", f"The {what} is not there.") for what in ("file", "file", "folder", "folder")
-    ]
 
 
 def test_a_line_beyond_reach_is_told_of() -> None:
@@ -593,15 +455,3 @@ def test_a_text_is_cut_if_a_line_is_longer_than_the_reach(text: str, reach: int,
     pattern = replace(compiled_pattern(Grep(pattern="x", multiline=multiline)), reach=reach)
     lines = [data] if multiline else data.split(b"\n")
     assert pattern.is_cut(data) is any(len(line) > reach for line in lines)
-
-
-@given(st.text("ab\n\u4e2d", max_size=12), st.integers(0, 12), st.sampled_from([1, 2, 100]))
-def test_what_is_before_a_part_is_blank(text: str, start: int, block: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scope, "_BLOCK", block)
-        data, part = scope.narrowed(text, min(start, len(text)), len(text))
-    assert data[part.start :].decode() == text[start:]
-    assert [len(line) for line in data.split(b"\n")][: text[:start].count("\n")] == [
-        len(line) for line in text[:start].split("\n")
-    ][:-1]
-    assert set(data[: part.start]) <= set(b" \n")
