@@ -30,7 +30,7 @@ _BEGINNING_WITHIN_BYTES = 256
 _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
 #: Bytes searched for the first two tags of XML, and the text between them.
 _ROOT_WITHIN_BYTES = 8192
-_ROOTS = [(re.compile(format_.root), format_) for format_ in FORMATS if format_.root]
+_ROOTS = [(re.compile(format_.root), format_) for format_ in (*FORMATS, PACKAGE) if format_.root]
 _FIRST_TAGS, _COMMENT = re.compile(rb"(?:<[A-Za-z_][^<>]*>[^<>]*){1,2}"), re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 #: Formats whose name is more reliable than such a beginning: they may quote or contain markup.
 _TRUSTED_NAMES = {"markdown", "code", "email"}
@@ -88,7 +88,8 @@ def detect(name: str, data: bytes) -> Detected:
 
 def _by_root(data: bytes) -> Format:
     """Return the format of an XML file by the text up to the end of its second tag."""
-    head = _COMMENT.sub(b"", data[:_ROOT_WITHIN_BYTES])
+    # in UTF-16, too
+    head = _COMMENT.sub(b"", data[:_ROOT_WITHIN_BYTES].replace(b"\0", b""))
     tags = _FIRST_TAGS.search(head)
     head = head[: tags.end()] if tags else b""
     return next((format_ for root, format_ in _ROOTS if root.search(head)), BY_TYPE["xml"])

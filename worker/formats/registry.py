@@ -384,8 +384,15 @@ FORMATS = (
     ),
 )
 
-#: A document in a ZIP container. Its members determine the type, and only the helper process reads them.
-PACKAGE = Format("package", "", "worker.parse.office.zip_container:read", isolated=True)
+#: A document in a ZIP container, or one of Office that is a single XML text. Its members determine the type, and only
+#: the helper process reads them.
+PACKAGE = Format(
+    "package",
+    "",
+    "worker.parse.office.zip_container:read",
+    isolated=True,
+    root=rb"http://schemas\.microsoft\.com/office/2006/xmlPackage|<(?:\w+:)?wordDocument\b",
+)
 
 BY_TYPE = {format_.type: format_ for format_ in FORMATS}
 BY_EXTENSION = {extension: format_ for format_ in FORMATS for extension in format_.extensions.split()}

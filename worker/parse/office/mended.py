@@ -65,6 +65,12 @@ LISTS = (".rels", _MANIFEST, ".opf")
 #: Files that a list may name and a document does not need.
 _UNNEEDED = ("Configurations2", "Thumbnails")
 
+_OPEN_NAMES = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{path}:1.0"'
+    for name, path in (("office", "office"), ("text", "text"), ("draw", "drawing"))
+)
+_OPEN_NAMES += ' xmlns:xlink="http://www.w3.org/1999/xlink"'
+
 Reader = Callable[[bytes, Limits], Document]
 
 
@@ -191,12 +197,27 @@ def _complete(contents: Contents, format_: Format) -> list[str]:
     if format_.type in _OFFICE_XML:
         contents.update({name: with_sound_cells(part) for name, part in contents.items() if _SHEET.fullmatch(name)})
         return mended_relations.mend(contents, format_)
+    if format_.type == "odt":
+        return _complete_text(contents)
     return _complete_book(contents) if format_.type == "epub" else []
+
+
+def _complete_text(contents: Contents) -> list[str]:
+    """Add the text of an OpenDocument without one, so that its objects, headers and footers are read."""
+    if _CONTENT in contents:
+        return []
+    objects = sorted((posixpath.dirname(name) for name in contents if name.endswith(f"/{_CONTENT}")), key=_natural)
+    frames = (f'<text:p><draw:object xlink:href="./{escape(name)}"/></text:p>' for name in objects)
+    body = f"<office:body><office:text>{''.join(frames)}</office:text></office:body>"
+    contents[_CONTENT] = f"<office:document-content {_OPEN_NAMES}>{body}</office:document-content>".encode()
+    return [_CONTENT]
 
 
 def _complete_book(contents: Contents) -> list[str]:
     lost = list[str]()
-    package = next((name for name in contents if name.endswith(".opf")), "package.opf")
+    listed = _HREF.search(contents.get(_CONTAINER, b"").decode("utf-8", "replace"))
+    stated_name = unquote(listed[1]) if listed else "package.opf"
+    package = next((name for name in contents if name.endswith(".opf")), stated_name)
     if not _ITEM.search(contents.get(package, b"")):
         lost.append(package)
         pages = sorted((name for name in contents if name.lower().endswith(_PAGES)), key=_natural)

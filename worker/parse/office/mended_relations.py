@@ -26,6 +26,8 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\s([^<>]*)>")
 #: References of the main part to sheets and slides, in their order.
 _END_OF_LIST = re.compile(r"</(?:\w+:)?(?:sheets|sldIdLst)>")
 _REFERENCE = re.compile(r"<(?:\w+:)?(?:sldId|sheet)\b([^<>]*)>")
+#: References of a text to its charts and diagrams, in their order.
+_DRAWN = re.compile(r"<(?:\w+:)?(?:(?P<chart>chart)|relIds)\s[^<>]*?\w+:(?:id|dm)\s*=\s*[\"']([^\"']{1,100})[\"']")
 #: Parts that have relations in most documents.
 _WITH_RELATIONS = re.compile(r"ppt/slides/slide\d+\.xml|xl/(?:worksheets/sheet|drawings/drawing)\d+\.xml")
 _NUMBER = re.compile(r"\d+")
@@ -326,10 +328,13 @@ def _parts(contents: Contents, family: _Family) -> list[tuple[str, str]]:
 
 
 def _relations_of_main(main: bytes, family: _Family, parts: Sequence[tuple[str, str]]) -> Iterator[Relation]:
-    """Relations to all parts, with the ids that the main part has for those of its list."""
-    ids = _ids(main.decode("utf-8", "replace"))
+    """Relations to all parts, with the ids that the main part has for those of its list, and for what it draws."""
+    text = main.decode("utf-8", "replace")
+    drawn = [("chart" if found["chart"] else "diagramData", found[2]) for found in _DRAWN.finditer(text)]
+    ids = {kind: iter(dict.fromkeys(id_ for of, id_ in drawn if of == kind)) for kind in ("chart", "diagramData")}
+    ids[family.numbered] = _ids(text)
     for number, (name, kind) in enumerate(parts):
-        id_ = next(ids, "") if kind == family.numbered else ""
+        id_ = next(ids.get(kind, iter(())), "")
         yield Relation(id_ or f"foldex{number}", f"{_OFFICE_RELATIONS}/{kind}", f"/{name}", is_external=False)
 
 

@@ -14,7 +14,7 @@ from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.reason import Reason
 from worker.formats.registry import BY_TYPE, FORMATS, Format, import_function
-from worker.parse import zip_members
+from worker.parse import flat_office, zip_members
 from worker.parse.limits import Limits, too_large
 from worker.parse.ocr.pictures import with_pictures
 from worker.parse.office import mended
@@ -23,6 +23,8 @@ from worker.parse.office.mended_relations import relations_path
 #: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
 _ENTRY = b"PK\1\2"
 _MAX_MEMBERS = 20_000
+#: The beginning of a container that is one XML text, in any encoding.
+_XML = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<")
 #: A container may inflate to more than this only if that is at most `_MAX_RATIO` times its own size.
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MAX_RATIO = 200
@@ -43,6 +45,8 @@ _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMAT
 
 def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
+    if _XML.match(data):
+        data = flat_office.packed(data)
     try:
         lists = dict[str, bytes]()
         with open_container(data, limits, lists=lists) as archive:

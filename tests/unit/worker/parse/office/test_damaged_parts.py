@@ -414,3 +414,26 @@ def test_hostile_xml_takes_linear_time(sign: str, begin: str, end: str) -> None:
 def test_pictures_of_a_damaged_document_are_still_known() -> None:
     data = of("docx/handbook.docx")
     assert zip_container.read(data[:-30], LIMITS).text == zip_container.read(data, LIMITS).text
+
+
+def without(sample: str, name: str) -> Members:
+    members = members_of(of(sample))
+    del members[name]
+    return members
+
+
+@pytest.mark.parametrize(
+    ("sample", "name", "kept"),
+    [
+        ("docx/berth.docx", "word/_rels/document.xml.rels", ("The end.", "Chart: Ships by season", "Harbour office")),
+        ("odt/rain.odt", "content.xml", ("Chart: Rain by month", "Page header: Garden", "Page footer: Printed")),
+        ("epub/tales.epub", "OPS/book.opf", ("A crow", "Two foxes")),
+    ],
+)
+def test_what_a_lost_part_refers_to_is_read_and_the_part_is_named(
+    sample: str, name: str, kept: tuple[str, ...]
+) -> None:
+    document = parse(sample, packed(without(sample, name)), LIMITS)
+    for words in kept:
+        assert words in document.text
+    assert f"({name})" in document.note

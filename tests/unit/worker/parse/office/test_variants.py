@@ -1,11 +1,13 @@
-"""Variants of Office Open XML: templates, shows, add-ins, files with macros, and Strict."""
+"""Variants of Office Open XML: templates, shows, add-ins, files with macros, Strict, and one XML text."""
 
 from __future__ import annotations
 
+import base64
 import re
 from io import BytesIO
 from zipfile import ZipFile
 
+import docx
 import pptx
 import pytest
 from pptx.oxml import parse_xml
@@ -45,6 +47,11 @@ pytestmark = pytest.mark.usefixtures("helper")
 
 def members_of(path: str) -> dict[str, bytes]:
     with ZipFile(BytesIO(of(path))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def members_of_saved(document: object) -> dict[str, bytes]:
+    with ZipFile(BytesIO(saved(document))) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -108,3 +115,62 @@ def test_ink_on_a_slide_leaves_the_rest() -> None:
 def test_of_alternative_drawings_without_ink_the_first_is_read() -> None:
     first = f'<mc:Choice Requires="a14">{box("New")}</mc:Choice>'
     assert with_alternatives(first, f"<mc:Fallback>{box('Old')}</mc:Fallback>") == "# Plan\n\nNew"
+
+
+def flat(members: dict[str, bytes]) -> bytes:
+    """Return a package as Word and PowerPoint write it in one XML text."""
+    parts = []
+    for name, content in members.items():
+        if name == "[Content_Types].xml":
+            continue
+        if name.endswith((".xml", ".rels")):
+            text = re.sub(r"<\?xml[^>]*\?>", "", content.decode())
+            inner = f"<pkg:xmlData>{text}</pkg:xmlData>"
+        else:
+            inner = f"<pkg:binaryData>{base64.encodebytes(content).decode()}</pkg:binaryData>"
+        type_ = re.search(
+            rf'PartName="/{re.escape(name)}" ContentType="([^"]+)"', members["[Content_Types].xml"].decode()
+        )
+        stated = type_[1] if type_ else "application/octet-stream"
+        parts.append(f'<pkg:part pkg:name="/{name}" pkg:contentType="{stated}">{inner}</pkg:part>')
+    names = 'xmlns:pkg="http://schemas.microsoft.com/office/2006/xmlPackage"'
+    return f'<?xml version="1.0" standalone="yes"?>\r\n<pkg:package {names}>{"".join(parts)}</pkg:package>'.encode()
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.doc", "a.docx"])
+@pytest.mark.parametrize("sample", ["docx/berth.docx", "docx/handbook.docx", "pptx/lighthouse.pptx"])
+def test_a_package_in_one_xml_text_is_read_as_the_package(sample: str, name: str) -> None:
+    assert parse(name, flat(members_of(sample)), LIMITS) == parse(sample, of(sample), LIMITS)
+
+
+def test_a_truncated_package_in_one_xml_text_keeps_its_words() -> None:
+    document = docx.Document()
+    for number in range(40):
+        paragraph = document.add_paragraph()
+        for run in ("Don", "au", f"dampf{number}"):
+            paragraph.add_run(run)
+    data = flat(dict(sorted(members_of_saved(document).items(), key=lambda member: member[0] == "word/document.xml")))
+    whole, cut = (parse("a.xml", part, LIMITS) for part in (data, data[: data.index(b"dampf30")]))
+    assert "Donaudampf39" in whole.text
+    assert "Donaudampf29" in cut.text
+    assert "word/document.xml" in cut.note
+
+
+WORD_2003 = """<?xml version="1.0"?><?mso-application progid="Word.Document"?>
+<w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml" xmlns:wx="http://x/auxHint">
+<w:styles><w:style w:type="paragraph" w:styleId="H1"><w:name w:val="heading 1"/></w:style></w:styles>
+<w:body><wx:sect><wx:sub-section>
+<w:p><w:pPr><w:pStyle w:val="H1"/></w:pPr><w:r><w:t>The Don</w:t></w:r><w:r><w:t>au</w:t></w:r></w:p>
+<w:p><w:r><w:pict><w:binData w:name="a">QUJD</w:binData></w:pict><w:t>Below.</w:t></w:r></w:p>
+<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc>
+<w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+</wx:sub-section></wx:sect></w:body></w:wordDocument>"""
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.doc", "a.docx"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_the_xml_of_word_2003_is_read_as_a_document(name: str, encoding: str) -> None:
+    document = parse(name, WORD_2003.encode(encoding), LIMITS)
+    assert document.type == "docx"
+    assert document.text.startswith("# The Donau\n\nBelow.\n\n| a | b |")
+    assert not document.note
