@@ -384,7 +384,7 @@ FORMATS = (
     ),
 )
 
-#: A document in a ZIP container, or one of Office that is a single XML text. Its members determine the type, and only
+#: A document in a ZIP container. One of Office may be a single XML text. Its members determine the type, and only
 #: the helper process reads them.
 PACKAGE = Format(
     "package",
