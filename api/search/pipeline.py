@@ -29,7 +29,7 @@ from api.search.chunks.repeated import RankingInputs, Repeated
 from api.search.chunks.unembedded import whole_files
 from api.search.query.coverage import counts_for, coverage
 from api.search.query.file_filter import FileSelection
-from api.search.query.filters import ResolvedFilters, filters_of
+from api.search.query.filters import ResolvedFilters, filters_of, state_at_rest
 from api.search.query.index_search import (
     MAX_DEPTH,
     MIN_DEPTH,
@@ -191,8 +191,9 @@ def _rank(search: IndexSearch, made: RankingInputs, files: Files) -> tuple[Ranke
 
 def _read_rows(search: IndexSearch, ids: Sequence[str]) -> tuple[FoundRows, SearchReport]:
     started = time.perf_counter()
-    found = live_rows(search.resources.pool, search.index.id, ids)
-    lists = search.index.lists
+    pool, index = search.resources.pool, search.index
+    found = live_rows(pool, index.id, ids, state_at_rest(pool, index, search.request))
+    lists = index.lists
     if lists is not None and search.only is None and not search.whole_files:
         lists.is_open = all(map(found_chunks.is_without_lists, found.versions.values()))
     return found, search.step("rows", started, len(found.rows))

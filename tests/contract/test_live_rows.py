@@ -36,20 +36,23 @@ def test_what_is_kept_is_what_postgres_has(pool: Pool, kept: int, seed: int) -> 
     chance, index = random.Random(seed), Index(pool, [f"text {number}" for number in range(20)])
     rows, ids = LiveRows(kept * (ROW_BYTES + 10)), [str(each.id) for each in index.placed]
     seen: dict[tuple[str, str], object] = {}
+    state = "0"
     for step in range(60):
         if step == 30:
             kept //= 2
             rows.limit(kept * (ROW_BYTES + 10))
-            assert len(rows._rows) <= kept
-        index.run(CHANGES[chance.choice([*CHANGES])].format(n=chance.randrange(20)))
+            assert len(rows._kept) <= kept
+        change = chance.choice([*CHANGES, *["nothing"] * len(CHANGES)])
+        state = state if change == "nothing" else str(step)
+        index.run(CHANGES[change].format(n=chance.randrange(20)))
         asked = chance.sample(ids, chance.randrange(21))
-        found = rows.get(pool, index.id, asked)
+        found = rows.get(pool, index.id, asked, chance.choice(["", state]))
         assert found.rows == found_chunks.hits(pool, index.id, asked)
         assert found.versions == found_chunks.versions(pool, index.id, asked)
         for id_, version in found.versions.items():
             assert seen.setdefault((id_, version), found.rows[id_]) == found.rows[id_]
-        assert len(rows._rows) <= kept
-        assert rows._bytes == sum(map(live_rows._size, rows._rows.values()))
+        assert len(rows._kept) <= kept
+        assert rows._bytes == sum(map(live_rows._size, (each.row for each in rows._kept.values())))
 
 
 def test_metadata_counts_as_what_is_kept(pool: Pool) -> None:
@@ -82,6 +85,28 @@ def test_rows_that_are_kept_are_not_read_again(pool: Pool, monkeypatch: pytest.M
     index.run(CHANGES["text"].format(n=1))
     rows.get(pool, index.id, ids)
     assert read == [[ids[3]], [ids[1]]]
+
+
+def test_rows_are_looked_at_again_in_another_state_and_after_a_while(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, rows = Index(pool, ["one", "two", "three"]), LiveRows()
+    ids = [str(each.id) for each in index.placed]
+    rows.get(pool, index.id, ids[:2], "first")
+    with monkeypatch.context() as patch:
+        patch.setattr(found_chunks, "versions", None)
+        patch.setattr(found_chunks, "newer_hits", None)
+        assert set(rows.get(pool, index.id, ids, "first").rows) == set(ids)
+        # the third was read now
+        patch.setattr(found_chunks, "hits", None)
+        assert set(rows.get(pool, index.id, ids, "first").versions) == set(ids)
+    for state in ("second", "", ""):
+        index.run(CHANGES["line"].format(n=1))
+        assert rows.get(pool, index.id, ids, state).rows == found_chunks.hits(pool, index.id, ids)
+    monkeypatch.setattr(live_rows, "AT_REST_SECONDS", 0)
+    for _ in range(2):
+        index.run(CHANGES["line"].format(n=1))
+        assert rows.get(pool, index.id, ids, "third").rows == found_chunks.hits(pool, index.id, ids)
 
 
 def test_rows_of_another_index_are_not_found(pool: Pool) -> None:

@@ -142,6 +142,17 @@ def filters_of(pool: Pool, index: SeenIndex, query: Query, check: Check) -> Reso
     return cast("ResolvedFilters", look(key))
 
 
+def state_at_rest(pool: Pool, index: SeenIndex, query: Query) -> str:
+    """The state of an index in which no file changes, as old as `RESOLVED_SECONDS` allow; "" if any may change.
+
+    A node may change without a task.
+    """
+    if query.refresh != "none" or index.lists is not None or index.source.content_node is not None:
+        return ""
+    state = cast("MetadataState", _states.get((pool, index.id)))
+    return f"{state.task_id} {state.finished_at} {state.version}" if state.is_at_rest else ""
+
+
 def resolve_filters(
     pool: Pool,
     index: SeenIndex,

@@ -1,7 +1,11 @@
-"""A cache of the rows of chunks that searches found before. Each search reads versions to find changed rows."""
+"""A cache of the rows of chunks that searches found before.
+
+A search reads versions to find changed rows, unless the state of its index says that no row has changed.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -19,6 +23,8 @@ MAX_BYTES = ApiMemory().found_rows
 KNOWN_SHARE = 0.75
 #: Assumed bytes of a row without its text.
 ROW_BYTES = 2_000
+#: Seconds after which a row is looked at again even if its index is in the same state: a repair needs no run.
+AT_REST_SECONDS = 300
 
 
 class FoundRows(NamedTuple):
@@ -28,13 +34,21 @@ class FoundRows(NamedTuple):
     versions: Mapping[str, str]
 
 
+class _Kept(NamedTuple):
+    """A row, the state of its index in which it was current, and until when that is taken for granted."""
+
+    row: HitRow
+    state: str
+    until: float
+
+
 class LiveRows:
     """A cache of rows that evicts the oldest first. Thread-safe."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._rows: OrderedDict[str, HitRow] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
 
     def limit(self, max_bytes: int) -> None:
@@ -43,37 +57,54 @@ class LiveRows:
             self._max_bytes = max_bytes
             self._shrink()
 
-    def get(self, pool: Pool, index_id: UUID, ids: Sequence[str]) -> FoundRows:
-        """Return the current rows. Reads all rows at once if too few are known."""
-        known = {id_: row for id_ in ids if (row := self._rows.get(id_)) is not None}
-        if len(known) < KNOWN_SHARE * len(ids):
-            rows = self._keep(found_chunks.hits(pool, index_id, ids))
-            return FoundRows(rows, {id_: row.version for id_, row in rows.items()})
-        if len(known) == len(ids):
-            versions = found_chunks.versions(pool, index_id, ids)
-            if all(known[id_].version == version for id_, version in versions.items()):
-                return FoundRows({id_: known[id_] for id_ in versions}, versions)
-        kept = [known[id_].version if id_ in known else "" for id_ in ids]
-        versions, newer = found_chunks.newer_hits(pool, index_id, ids, kept)
-        self._keep(newer)
-        return FoundRows({id_: newer.get(id_) or known[id_] for id_ in versions}, versions)
+    def get(self, pool: Pool, index_id: UUID, ids: Sequence[str], state: str = "") -> FoundRows:
+        """Return the current rows.
 
-    def _keep(self, rows: dict[str, HitRow]) -> dict[str, HitRow]:
+        As long as an index has the same `state`, none of its rows changes; "": a row may change at any moment. Read it
+        before the call.
+        """
+        known = {id_: kept for id_ in ids if (kept := self._kept.get(id_)) is not None}
+        now = time.monotonic()
+        rows = {id_: kept.row for id_, kept in known.items() if state and kept.state == state and kept.until > now}
+        others = [id_ for id_ in ids if id_ not in rows] if rows else ids
+        if others:
+            current = _current(pool, index_id, others, {id_: kept.row for id_, kept in known.items()})
+            self._keep({id_: _Kept(row, state, now + AT_REST_SECONDS) for id_, row in current.items()})
+            rows |= current
+        return FoundRows(rows, {id_: row.version for id_, row in rows.items()})
+
+    def _keep(self, current: Mapping[str, _Kept]) -> None:
         with self._lock:
-            for id_, row in rows.items():
+            for id_, kept in current.items():
+                before = self._kept.get(id_)
+                if before is not None and before.row is kept.row:
+                    self._kept[id_] = kept
+                    continue
                 self._forget(id_)
-                self._rows[id_] = row
-                self._bytes += _size(row)
+                self._kept[id_] = kept
+                self._bytes += _size(kept.row)
             self._shrink()
-        return rows
 
     def _shrink(self) -> None:
         while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._rows)))
+            self._forget(next(iter(self._kept)))
 
     def _forget(self, id_: str) -> None:
-        before = self._rows.pop(id_, None)
-        self._bytes -= _size(before) if before is not None else 0
+        before = self._kept.pop(id_, None)
+        self._bytes -= _size(before.row) if before is not None else 0
+
+
+def _current(pool: Pool, index_id: UUID, ids: Sequence[str], known: Mapping[str, HitRow]) -> dict[str, HitRow]:
+    """Read the current rows. Reads all of them if too few are known."""
+    versions = {id_: known[id_].version for id_ in ids if id_ in known}
+    if len(versions) < KNOWN_SHARE * len(ids):
+        return found_chunks.hits(pool, index_id, ids)
+    if len(versions) == len(ids):
+        present = found_chunks.versions(pool, index_id, ids)
+        if all(versions[id_] == version for id_, version in present.items()):
+            return {id_: known[id_] for id_ in present}
+    present, newer = found_chunks.newer_hits(pool, index_id, ids, [versions.get(id_, "") for id_ in ids])
+    return {id_: newer.get(id_) or known[id_] for id_ in present}
 
 
 def _size(row: HitRow) -> int:

@@ -74,7 +74,7 @@ class Index:
         elif what == "defining":
             self.defining = self.chance.sample(IDS, 2)
 
-    def live(self, _pool: object, _index_id: UUID, ids: Sequence[str]) -> FoundRows:
+    def live(self, _pool: object, _index_id: UUID, ids: Sequence[str], _state: str = "") -> FoundRows:
         rows = {id_: self.rows[id_] for id_ in ids if id_ in self.rows}
         return FoundRows(rows, {id_: row.version for id_, row in rows.items()})
 
