@@ -128,9 +128,9 @@ def log_file(home: Path, name: str) -> Path:
     return home / "log" / f"{name}.log"
 
 
-def last_lines(home: Path, name: str, count: int = 8) -> str:
-    """The last lines of a program's log, indented. A one-line traceback is reduced to its error."""
-    return "\n".join(f"    | {_error_of(line)}" for line in _last_lines(home, name)[-count:])
+def last_lines(home: Path, name: str) -> str:
+    """The last eight lines of a program's log, indented. A one-line traceback is reduced to its error."""
+    return "\n".join(f"    | {_error_of(line)}" for line in _last_lines(home, name)[-8:])
 
 
 def cause(home: Path, name: str, code: int | None) -> str:

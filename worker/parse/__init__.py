@@ -9,6 +9,7 @@ from worker.formats.detect import Detected, detect, refusal
 from worker.formats.generated import generated_reason
 from worker.formats.secrets import may_be_secret, without_keys
 from worker.formats.versions import version
+from worker.parse.encodings import is_utf8
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read
@@ -37,7 +38,7 @@ def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False
     except FileError as failure:
         if not binaries or failure.reason not in _NOT_TEXT:
             raise
-        if b"\0" in data and _is_utf8(data):
+        if b"\0" in data and is_utf8(data):
             text = data.replace(b"\0", _REPLACEMENT)
             return _parsed(detect(file.name, text), text, limits)
         raise (file.refusal or failure) from None
@@ -54,14 +55,6 @@ def _parsed(file: Detected, data: bytes, limits: Limits) -> Document:
     if file.format.is_isolated(len(data)):
         return sandbox.read(file.format, data, limits)
     return read(file.format, data, limits, file.language)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def max_seconds(file: Detected, size: int, limits: Limits) -> float | None:

@@ -101,6 +101,15 @@ def read(data: bytes, _limits: Limits) -> Document:
     return Document(decode(data), "text")
 
 
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are text in UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def decode(data: bytes) -> str:
     """Return the text of `data`, without its byte order mark.
 

@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
-from worker.parse.encodings import is_odd
+from worker.parse.encodings import is_odd, is_utf8
 
 #: Bytes of names from which their encoding is guessed.
 _SAMPLE_BYTES = 16_384
@@ -39,7 +39,7 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     """Return the encoding in which all names are text, the likeliest if there are several."""
     from chardet import detect_all
 
-    if all(map(_is_utf8, names)):
+    if all(map(is_utf8, names)):
         return "utf-8"
     sample = b"\n".join(names)[:_SAMPLE_BYTES]
     found = detect_all(sample, ignore_threshold=True, include_encodings=_ENCODINGS)
@@ -86,14 +86,6 @@ def _is_within_latin(before: str, sign: str, after: str) -> bool:
 
 def _codec(name: str) -> str:
     return codecs.lookup(_WIDER_ENCODINGS.get(name, name)).name
-
-
-def _is_utf8(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _fits(name: bytes, encoding: str) -> bool:

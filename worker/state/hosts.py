@@ -93,7 +93,6 @@ class Obstacle:
 
     node: str
     setting: str
-    is_unset: bool
 
 
 @dataclass(frozen=True, slots=True)

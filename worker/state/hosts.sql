@@ -36,14 +36,14 @@ CROSS JOIN LATERAL (SELECT settings FROM host_process WHERE settings_digest = d.
 -- A worker that may do work that this one cannot: it takes from such a queue, its settings differ in one of the names,
 -- and it did not leave this work to others. With `unset`, only names count that this worker lacks and the other one
 -- has.
-SELECT me.node, n.name AS setting, me.settings -> n.name = 'null'::jsonb AS is_unset
+SELECT me.node, n.name AS setting
 FROM host_process me JOIN host_process p ON p.id <> me.id AND p.role = 'worker' AND p.queues && %(queues)s::text[]
 CROSS JOIN unnest(%(names)s::text[]) WITH ORDINALITY AS n (name, place)
 WHERE me.id = %(me)s AND :is_alive
   AND p.settings ? n.name AND me.settings -> n.name <> p.settings -> n.name
   AND (NOT %(unset)s OR me.settings -> n.name = 'null'::jsonb)
   AND NOT EXISTS (SELECT FROM declined_work d WHERE d.work_id = %(work_id)s AND d.process_id = p.id)
-ORDER BY is_unset DESC, n.place LIMIT 1
+ORDER BY (me.settings -> n.name = 'null'::jsonb) DESC, n.place LIMIT 1
 
 -- name: decline
 INSERT INTO declined_work (work_id, process_id) VALUES (%(work_id)s, %(me)s)

@@ -59,9 +59,9 @@ class KeptRanking:
 class Repeated:
     """The rankings of recent queries, fair between indexes. Thread-safe."""
 
-    def __init__(self, size: int = MAX_QUERIES) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: FairCache[_Key, KeptRanking] = FairCache(size, lambda key: key[0])
+        self._kept: FairCache[_Key, KeptRanking] = FairCache(MAX_QUERIES, lambda key: key[0])
 
     def get(self, index_id: UUID, request: SearchRequest, made: RankingInputs) -> KeptRanking | None:
         """The ranking that was made of the same, if the rows are still those of its versions."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -188,22 +188,30 @@ def _recovered(data: bytes, text: str, language: str, language_grammar: Grammar,
 def _is_harmed(tree: Tree, language: str) -> bool:
     """Return whether an error is so long, or so typical of a lost brace, that it affects more than its own place."""
     harmless, max_errors = _MACROS.get(language, _NO_MACROS)
-    cursor = tree.walk()
     errors, end, is_harmed = 0, -1, False
-    while (node := cursor.node) is not None and errors <= max_errors:
-        if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
+    for node, depth in _walk_to_errors(tree):
+        if errors > max_errors:
+            return False
+        if node.start_byte >= end and depth and (node.is_error or node.is_missing):
             # errors inside another error are caused by it
             errors, end = errors + 1, node.end_byte
         is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR_BYTES
         is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
         if is_harmed and not harmless:
             return True
+    return is_harmed
+
+
+def _walk_to_errors(tree: Tree) -> Iterator[tuple[Node, int]]:
+    """Yield nodes with their depth, in the order of the text: of nodes without an error only the outermost."""
+    cursor = tree.walk()
+    while (node := cursor.node) is not None:
+        yield node, cursor.depth
         if node.has_error and cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
-                return is_harmed
-    return False
+                return
 
 
 def _is_better(
@@ -279,22 +287,14 @@ def _matched(tree: Tree, query: Query, depth: int) -> Captures:
 def _errors(tree: Tree) -> list[Span] | None:
     """Byte spans of the outermost errors below the root; None if a query would take too long over one of them."""
     errors: list[Span] = []
-    if not tree.root_node.has_error:
-        return errors
-    cursor = tree.walk()
     end = -1
-    while (node := cursor.node) is not None:
+    for node, depth in _walk_to_errors(tree):
         if node.is_error:
             if node.child_count > _MAX_ERROR_CHILDREN:
                 return None
-            if node.start_byte >= end and cursor.depth:
+            if node.start_byte >= end and depth:
                 end = node.end_byte
                 errors.append((node.start_byte, end))
-        if node.has_error and cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return errors
     return errors
 
 

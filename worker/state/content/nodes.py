@@ -267,10 +267,10 @@ def count_misfiled(pool: Pool, project_id: str, *, repair: bool) -> int:
     return len(found)
 
 
-def forget_unused_lists(pool: Pool, projects: int = MAX_PROJECTS) -> int:
-    """Delete the access lists that no node uses, in up to `projects` projects. Returns their number."""
+def forget_unused_lists(pool: Pool) -> int:
+    """Delete the access lists that no node uses, in up to `MAX_PROJECTS` projects. Returns their number."""
     with autocommit(pool) as connection:
-        found = connection.execute(_SQL["projects_with_unused_lists"], {"limit": projects}).fetchall()
+        found = connection.execute(_SQL["projects_with_unused_lists"], {"limit": MAX_PROJECTS}).fetchall()
     return sum(_forget_lists(pool, project_id) for (project_id,) in found)
 
 

@@ -59,10 +59,10 @@ def forget(pool: Pool, keys: Sequence[str]) -> None:
         connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
-def expect_run(pool: Pool, every: timedelta = RUN_INTERVAL) -> bool:
-    """Return whether objects are due and the last run over them began more than `every` ago; if so, begin a run."""
+def expect_run(pool: Pool) -> bool:
+    """Return whether objects are due and the last run over them began over `RUN_INTERVAL` ago; if so, begin a run."""
     with autocommit(pool) as connection:
-        return connection.execute(_SQL["expect"], {"every": every}).rowcount > 0
+        return connection.execute(_SQL["expect"], {"every": RUN_INTERVAL}).rowcount > 0
 
 
 def give_up(pool: Pool, limit: int) -> list[str]:

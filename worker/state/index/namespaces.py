@@ -44,11 +44,12 @@ def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str
     connection.execute(_SQL["register"], {"index_ids": list(index_ids), "suffix": suffix})
 
 
-def take_due(pool: Pool, stores: Sequence[str], limit: int = MAX_NAMES) -> list[RetiredNamespace]:
+def take_due(pool: Pool, stores: Sequence[str]) -> list[RetiredNamespace]:
     """Return the names to check in some stores now; each is due after the first pause, without `note_checked`."""
     with autocommit(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(RetiredNamespace))
-        return cursor.execute(_SQL["take_due"], {"pause": FIRST_PAUSE, "limit": limit, "stores": [*stores]}).fetchall()
+        values = {"pause": FIRST_PAUSE, "limit": MAX_NAMES, "stores": [*stores]}
+        return cursor.execute(_SQL["take_due"], values).fetchall()
 
 
 def note_checked(pool: Pool, name: str) -> None:

@@ -38,13 +38,13 @@ def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
         connection.execute(_SQL["note_fault"], {"task_id": task_id, "fault": fault})
 
 
-def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
-    """Count an unexpected exception of an index slice, at most once per `rest`.
+def count_fault(pool: Pool, task_id: UUID, fault: str) -> int:
+    """Count an unexpected exception of an index slice, at most once per lease.
 
     Returns the number of exceptions since a file ended.
     """
     with pool.connection() as connection:
-        values = {"task_id": task_id, "fault": fault, "rest": rest}
+        values = {"task_id": task_id, "fault": fault, "rest": LEASE}
         row = connection.execute(_SQL["count_fault"], values).fetchone()
         return row[0] if row else 0
 
