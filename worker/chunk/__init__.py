@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, repeat
-from operator import add, itemgetter
+from itertools import chain, compress, repeat
+from operator import add, itemgetter, lt
 
 import numpy as np
 
@@ -102,15 +102,15 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
 #: A piece: its start and end, its text, itself, its readable form if that differs, and what replaces a wrong count of
 #: its tokens. Named tuples take three times as long to make.
 _Placed = tuple[int, int, str, ChunkSpan, str | None, int]
+#: One column for each of these.
+_Columns = tuple[Sequence[int], Sequence[int], Sequence[str], Sequence[ChunkSpan], Sequence[str | None], Sequence[int]]
 
 
 def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) -> list[Chunk]:
     text = limits.text
-    placed = _placed(limits, pieces)
-    if not placed:
+    starts, ends, texts, pieces, reads, own_tokens = _placed(limits, *_trimmed(text, list(pieces)))
+    if not starts:
         return []
-    placed.sort(key=itemgetter(0, 1))
-    starts, ends, texts, pieces, reads, own_tokens = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
     context, context_tokens = zip(*contexts(limits, above), strict=True)
     start_array, end_array = np.array(starts), np.array(ends)
@@ -124,27 +124,33 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 
-def _placed(limits: Measure, pieces: Iterable[ChunkSpan]) -> list[_Placed]:
-    """Return the pieces without surrounding white space."""
-    text = limits.text
-    starts, texts, kept = [], [], []
-    for piece in pieces:
-        start, part = trimmed(text, piece[0], piece[1])
-        if part:
-            starts.append(start)
-            texts.append(part)
-            kept.append(piece)
-    ends = map(add, starts, map(len, texts))
+def _trimmed(text: str, pieces: list[ChunkSpan]) -> tuple[list[int], list[str], list[ChunkSpan]]:
+    """Return the starts and the texts of the pieces without surrounding white space, and those that have some text."""
+    starts = [piece[0] for piece in pieces]
+    texts = [text[piece[0] : piece[1]].rstrip() for piece in pieces]
+    for number in [number for number, part in enumerate(texts) if part[:1].isspace()]:
+        starts[number], texts[number] = trimmed(text, *pieces[number][:2])
+    if "" not in texts:
+        return starts, texts, pieces
+    kept = list(map(bool, texts))
+    return list(compress(starts, kept)), list(compress(texts, kept)), list(compress(pieces, kept))
+
+
+def _placed(limits: Measure, starts: list[int], texts: list[str], pieces: list[ChunkSpan]) -> _Columns:
+    """Return the pieces in order. Those that are too long on their own are cut again."""
+    ends = list(map(add, starts, map(len, texts)))
     reads, in_whole = limits.form.parts(starts, texts)
-    placed = list(zip(starts, ends, texts, kept, reads, repeat(0), strict=False))
     too_long = {number for number, whole in in_whole.items() if not _fits(limits, texts[number], reads[number], whole)}
-    if not too_long:
-        return placed
+    columns = starts, ends, texts, pieces, reads, [0] * len(starts)
+    if not too_long and all(map(lt, starts, starts[1:])):
+        return columns
     cut = (
-        _cut_again(limits, starts[number], texts[number], kept[number]) if number in too_long else (each,)
-        for number, each in enumerate(placed)
+        _cut_again(limits, each[0], each[2], each[3]) if number in too_long else (each,)
+        for number, each in enumerate(zip(*columns, strict=True))
     )
-    return list(chain.from_iterable(cut))
+    ordered = sorted(chain.from_iterable(cut), key=itemgetter(0, 1))
+    starts_, ends_, texts_, pieces_, reads_, own_tokens = zip(*ordered, strict=True)
+    return starts_, ends_, texts_, pieces_, reads_, own_tokens
 
 
 def _fits(limits: Measure, part: str, read: str | None, in_whole: str) -> bool:

@@ -80,11 +80,13 @@ def _sections(text: str, headings: Iterator[Heading]) -> Iterator[_Section]:
     start, body = 0, 0
     path: tuple[Heading, ...] = ()
     for heading in headings:
-        if text[body : heading.start].strip():
-            yield start, heading.start, path
-            start = heading.start
+        begin, end, level, _ = heading
+        between = text[body:begin]
+        if between and not between.isspace():
+            yield start, begin, path
+            start = begin
         depth = len(path)
-        while depth and path[depth - 1].level >= heading.level:
+        while depth and path[depth - 1].level >= level:
             depth -= 1
-        path, body = (*path[:depth], heading), heading.end
+        path, body = (*path[:depth], heading), end
     yield start, len(text), path

@@ -10,8 +10,9 @@ from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import Heading, first_title, made_heading
 
+#: With the line break above, which is fast to find.
 _MARKS = re.compile(
-    r"^(?:(?P<level>={1,6}|\#{1,6})[ \t]+(?P<title>\S[^\n]*)"
+    r"\n(?:(?P<level>={1,6}|\#{1,6})[ \t]+(?P<title>\S[^\n]*)"
     r"|(?P<fence>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}(?=[^`\n]*$))[^\n]*)$",
     re.MULTILINE,
 )
@@ -26,9 +27,10 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, outside literal blocks and comments."""
     fence = ""
-    for match in _MARKS.finditer(text):
-        if match["fence"]:
-            fence = "" if match["fence"] == fence else fence or match["fence"]
+    for match in _MARKS.finditer(f"\n{text}"):
+        level, title, mark = match.group("level", "title", "fence")
+        if mark:
+            fence = "" if mark == fence else fence or mark
         elif not fence:
-            title = match["title"].strip().removesuffix(f" {match['level']}").rstrip()
-            yield made_heading((*match.span(), len(match["level"]), title))
+            start, end = match.span()
+            yield made_heading((start, end - 1, len(level), title.strip().removesuffix(f" {level}").rstrip()))

@@ -11,12 +11,13 @@ from worker.parse.limits import Limits
 from worker.parse.text.markdown import Heading, made_heading
 
 #: The first line of an entry, with its key. Remarks, abbreviations and preambles are not entries.
+#: With the line break above, which is fast to find.
 _ENTRY = re.compile(
-    r"^[ 	]*@(?!comment\b|string\b|preamble\b)\w{1,40}[ 	]*[{(]\s*([^\s,{}()]{1,200})\s*,.*$",
+    r"\n[ 	]*@(?!comment\b|string\b|preamble\b)\w{1,40}[ 	]*[{(]\s*([^\s,{}()]{1,200})\s*,.*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _TITLE = re.compile(
-    r"^[ \t]*title\s*=\s*[{\"]{1,4}([^\n]{1,500}?)[}\"]{0,4},?[ \t]{0,20}\r?$", re.IGNORECASE | re.MULTILINE
+    r"\n[ \t]*title\s*=\s*[{\"]{1,4}([^\n]{1,500}?)[}\"]{0,4},?[ \t]{0,20}\r?$", re.IGNORECASE | re.MULTILINE
 )
 _BRACES = re.compile(r"[{}]")
 
@@ -28,8 +29,9 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 def headings(text: str) -> Iterator[Heading]:
     """Yield the first lines of the entries, with the title of each, else its key."""
-    entries = list(_ENTRY.finditer(text))
+    entries = list(_ENTRY.finditer(f"\n{text}"))
     ends = [*(entry.start() for entry in entries), len(text)][1:]
     for entry, end in zip(entries, ends, strict=True):
-        title = _TITLE.search(text, entry.end(), end)
-        yield made_heading((*entry.span(), 1, _BRACES.sub("", title[1]).strip() if title else entry[1]))
+        start, end_of_line = entry.span()
+        title = _TITLE.search(text, end_of_line - 1, end)
+        yield made_heading((start, end_of_line - 1, 1, _BRACES.sub("", title[1]).strip() if title else entry[1]))

@@ -124,10 +124,11 @@ def headings(text: str) -> Iterator[Heading]:
     fence = ""
     # with a line break prepended, a match starts where its line starts in `text`, and ends one character later
     for mark in _MARKS.finditer(f"\n{text}", front.end() if front else 0):
-        if mark.lastgroup == "info":
+        kind = mark.lastgroup
+        if kind == "info":
             fence = _after_fence(fence, mark)
         elif not fence:
-            heading = _setext(text, mark) if mark.lastgroup == "line" else _atx(mark)
+            heading = _setext(text, mark) if kind == "line" else _atx(mark)
             if heading:
                 yield heading
 

@@ -11,10 +11,12 @@ from worker.parse.encodings import decode
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import Heading, first_title, made_heading
 
-#: Two or more of the same character. A back-reference would take memory for each of them.
-_SIGNS = "(?:" + "|".join(re.escape(sign) + "{2,}" for sign in string.punctuation) + ")"
+#: Two or more of the same character. A back-reference would take memory for each of them, and to try each sign in front
+#: of a letter would take time.
+_SIGNS = r"(?=[!-/:-@\[-`{-~])(?:" + "|".join(re.escape(sign) + "{2,}" for sign in string.punctuation) + ")"
+#: With the line break above, which is fast to find.
 _HEADING = re.compile(
-    rf"^(?:(?P<over>{_SIGNS})[ \t]*\r?\n[ \t]*|(?=[^\s]))(?P<title>[^\s][^\n]*)\n(?P<under>{_SIGNS})[ \t]*\r?$",
+    rf"\n(?:(?P<over>{_SIGNS})[ \t]*\r?\n[ \t]*|(?=[^\s]))(?P<title>[^\s][^\n]*)\n(?P<under>{_SIGNS})[ \t]*\r?$",
     re.MULTILINE,
 )
 _LETTER = re.compile(r"\w")
@@ -29,10 +31,12 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order. Each style of underline is a level, and those that appear first are the highest."""
     levels: dict[tuple[str, bool], int] = {}
-    for match in _HEADING.finditer(text):
-        title, over, under = match["title"].rstrip(), match["over"], match["under"]
+    for match in _HEADING.finditer(f"\n{text}"):
+        title, over, under = match.group("title", "over", "under")
+        title = title.rstrip()
         # an underline shorter than its title is text, and a title needs a letter or digit
         if len(under) < len(title) or (over and over != under) or not _LETTER.search(title):
             continue
         level = levels.setdefault((under[0], bool(over)), len(levels) + 1)
-        yield made_heading((*match.span(), level, title))
+        start, end = match.span()
+        yield made_heading((start, end - 1, level, title))

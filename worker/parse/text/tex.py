@@ -14,7 +14,8 @@ from worker.parse.text.markdown import Heading, first_title, made_heading
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 #: Text between braces, which may contain further braces.
 _BRACES = r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\}|\n(?!\s*\n)){1,500})\}"
-_HEADING = re.compile(rf"^[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^\]\n]*\])?\s?{_BRACES}", re.MULTILINE)
+#: With the line break above, which is fast to find.
+_HEADING = re.compile(rf"\n[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^\]\n]*\])?\s?{_BRACES}")
 _TITLE = re.compile(rf"^[ \t]*\\title(?:\[[^\]\n]*\])?{_BRACES}", re.MULTILINE)
 #: Characters searched for a title.
 _TITLE_SEARCH_CHARS = 100_000
@@ -36,9 +37,10 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, without commands."""
-    for match in _HEADING.finditer(text):
+    for match in _HEADING.finditer(f"\n{text}"):
+        start, end = match.span()
         level, title = match.group("level", "title")
-        yield made_heading((*match.span(), _LEVELS.index(level) + 1, _plain(title)))
+        yield made_heading((start, end - 1, _LEVELS.index(level) + 1, _plain(title)))
 
 
 def _plain(title: str) -> str:
