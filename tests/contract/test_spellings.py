@@ -57,6 +57,8 @@ JOINED = [
     ("run times", "runtime"),
     ("fine tune", "fine-tune", "finetune"),
     ("TCP/IP", "tcpip", "TCP-IP"),
+    ("1,250,000", "1250000"),
+    ("Goethe", "Göthe"),
     ("R&D", "RD"),
     ("O'Reilly", "oreilly"),
     ("user_id", "userid", "user-id", "userId"),

@@ -25,6 +25,7 @@ from worker.tokens.language_words import (
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Cached, Remembered, same
 from worker.tokens.spellings import (
+    asked_also,
     canonical,
     hash_in,
     in_letters,
@@ -113,7 +114,11 @@ def query_tokens(query: str, field: Literal["text", "code"], languages: frozense
     kept = [word for word in words if word.lower() not in dropped] or words
     tokens = [word.lower() if is_signed(word) else _tokens(word, _QUERY_PARTS) for word in kept]
     spellings = joined(plain(query), dropped if len(kept) < len(words) else ())
-    others = [other for word in kept for other in (short_hash(word), *plurals(word.lower()), *in_letters(word.lower()))]
+    others = [
+        other
+        for word in kept
+        for other in (short_hash(word), *plurals(word.lower()), *in_letters(word.lower()), *asked_also(word))
+    ]
     return list(dict.fromkeys(" ".join([*tokens, *spellings, *others]).lower().split()))
 
 

@@ -18,7 +18,7 @@ from worker.tokens.invisible import plain
 from worker.tokens.languages import DEFAULT, candidates, language_for, script_of, stop_words
 from worker.tokens.normal_forms import normalized
 from worker.tokens.remembered import Remembered
-from worker.tokens.spellings import AROUND, compounds, halves, is_first, is_second, joined, singular, whole
+from worker.tokens.spellings import AROUND, compounds, halves, in_letters, is_first, is_second, joined, singular, whole
 
 #: Maximum characters of a word; longer words are data.
 MAX_WORD = 64
@@ -172,6 +172,7 @@ def _asked(word: str, written: Collection[str]) -> Iterable[str]:
         yield _token(word, language)
         if language == DEFAULT and (one := singular(word.lower())):
             yield _token(one, language)
+    yield from in_letters(word.lower())
 
 
 def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset[str]:

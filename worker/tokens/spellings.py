@@ -132,8 +132,8 @@ _SIGNS = (
 _SLASH = re.compile("/(?=[A-Z0-9hs])(?<=[A-ZmBbt]/)")
 _OTHER_SIGNS = tuple(apart for apart in _SIGNS if apart.sign != "/")
 #: Names with signs that some writers spell in letters.
-_IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus",)}
-_WITH_SIGNS = {"cpp": ("c++",)} | {letters: (name,) for name, written in _IN_LETTERS.items() for letters in written}
+_IN_LETTERS = {".net": ("dotnet",), "c#": ("csharp",), "f#": ("fsharp",), "c++": ("cplusplus", "cpp")}
+_WITH_SIGNS = {letters: (name,) for name, written in _IN_LETTERS.items() for letters in written}
 #: Units that are stop words in some language.
 _UNIT_LETTERS = frozenset("glms")
 _WHOLE = re.compile(r"(?<!\w)(?:[^\W\d_]+(?:-[^\W\d_]+)+|\d+\.\d+[^\W\d_]+)(?!\w)")
@@ -156,8 +156,28 @@ _ENDINGS = {
     "analyses": "analysis",
 }
 _PLURALS_OF_ENDINGS = {one: plural for plural, one in _ENDINGS.items()}
-#: A comma between thousands.
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+#: By the sign between thousands: the sign before three digits, and the whole number. Cells of a table are no number.
+_GROUPED = {
+    sign: (
+        re.compile(rf"{sign}(?<=\d{sign})\d{{3}}(?!\d)"),
+        re.compile(rf"(?<![\w.,'])\d{{1,3}}(?:{sign}\d{{3}}){{1,4}}(?![\w,'])"),
+    )
+    for sign in (",", "'")
+}
+#: The same signs and others in a query.
+_THOUSANDS = re.compile(r"(?<=\d)[,.'\u2019_ ](?=\d{3}(?!\d))")
+#: A query that is the number of a phone or an account in groups, and its minimum characters.
+_IN_GROUPS = re.compile(r"\+?[A-Za-z]{0,2}\d{2,4}(?:(?:[ -]| ?/ ?)\d{1,7}){1,9}")
+_MIN_GROUPED = 8
+#: An account's number (ISO 13616), and the characters of its groups.
+_ACCOUNT, _GROUP = re.compile(r"[A-Za-z]{2}\d{2}[A-Za-z0-9]{11,30}"), 4
+#: A date without signs.
+_DATE = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+#: The letters for German umlauts, and where they may stand for one: not behind a vowel, or at a word's end.
+_OF_UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue"}
+_WITHOUT_UMLAUTS = str.maketrans(_OF_UMLAUTS)
+_UMLAUTS = {letters: umlaut for umlaut, letters in _OF_UMLAUTS.items()}
+_FOR_UMLAUTS = re.compile(r"(?<![aeiouq])[aou]e(?=[a-z])")
 _QUERY_WORD = re.compile(r"\w+(?:[.-]\w+)*")
 _NARROW = re.compile(r"[ ./&'\u2019-]{0,3}")
 #: Text that may surround a word in its group.
@@ -217,7 +237,22 @@ def numbered(text: str) -> list[str]:
     for rule in _SIGNS if _SLASH.search(text) else _OTHER_SIGNS:
         if rule.sign in text:
             places += [(rule, place) for place in rule.between.finditer(text)]
-    return [joined for rule, place in places if (joined := _joined_pairs[_pair(text, *place.span(), rule)])]
+    found = [joined for rule, place in places if (joined := _joined_pairs[_pair(text, *place.span(), rule)])]
+    return [*found, *_in_thousands(text)]
+
+
+def _in_thousands(text: str) -> Iterator[str]:
+    """Yield the numbers that a text writes in thousands, without the signs between."""
+    for sign, (some, number) in _GROUPED.items():
+        done = 0
+        for match in some.finditer(text) if sign in text else ():
+            if match.start() < done:
+                continue
+            first = max(match.start() - 3, done)
+            found = next((whole for at in range(first, match.start()) if (whole := number.match(text, at))), None)
+            done = found.end() if found else match.end()
+            if found:
+                yield found[0].replace(sign, "")
 
 
 def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
@@ -324,7 +359,9 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
 
     No word is joined to a stop word before it (one in `dropped`): `is a` is not a word, but `sign off` is.
     """
-    query, thousands = _THOUSANDS.subn("", query) if "," in query else (query, 0)
+    is_grouped = _IN_GROUPS.fullmatch(query.strip()) is not None and len(query) >= _MIN_GROUPED
+    account = "".join(filter(str.isalnum, query)) if is_grouped else ""
+    query, thousands = _THOUSANDS.subn("", query)
     words = list(_QUERY_WORD.finditer(query))
     stops = [_is_stop_half(word[0], dropped) for word in words]
     found = [canonical(word[0]) for word in words if not word[0].isalnum() or (thousands and word[0].isdigit())]
@@ -334,7 +371,20 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
                 found.append(canonical(f"{first[0]}-{second[0]}"))
     if len(words) in JOINED_NAMES and not any(stops):
         found.append(canonical("-".join(word[0] for word in words)))
-    return list(dict.fromkeys(word.lower() for word in found))
+    return list(dict.fromkeys(word.lower() for word in (*found, account) if word.strip(AROUND)))
+
+
+def asked_also(word: str) -> Iterator[str]:
+    """Yield other spellings of a query's word, in lower case: German letters, an account in groups, a date's signs."""
+    lower = word.lower()
+    if not lower.isascii():
+        yield lower.translate(_WITHOUT_UMLAUTS)
+    elif "ae" in lower or "oe" in lower or "ue" in lower:
+        yield _FOR_UMLAUTS.sub(lambda found: _UMLAUTS[found[0]], lower)
+    if _ACCOUNT.fullmatch(word):
+        yield from (lower[at : at + _GROUP] for at in range(0, len(lower), _GROUP))
+    if date := _DATE.fullmatch(word):
+        yield "-".join(date.groups())
 
 
 def _is_stop_half(word: str, dropped: Collection[str]) -> bool:

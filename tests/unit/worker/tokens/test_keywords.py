@@ -84,7 +84,7 @@ def test_tokens_are_short_and_hold_nothing_but_words(text: str) -> None:
         ("a_b1", "ab1 a b1"),
         ("where is getUser?", "getuser get user"),
         ("to be or not to be", "to be or not tobe beor ornot notto"),
-        ("C++ or C# on .NET", "c++ c# .net cplusplus csharp dotnet"),
+        ("C++ or C# on .NET", "c++ c# .net cplusplus cpp csharp dotnet"),
         ("log in to the data base", "log data base login database"),
         ("U. S. A.", "u us sa usa"),
         ("9fceb02d0ae5", "9fceb02d0ae5 9fceb02"),

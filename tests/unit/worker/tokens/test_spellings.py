@@ -81,6 +81,29 @@ ALIKE = [
     ("staves", "stave"),
     ("c\x9cur", "cœur"),
     ("Petr\x9ealka", "Petržalka"),
+    ("1,000", "1000"),
+    ("1'000'000", "1000000"),
+    ("Müller", "Mueller"),
+    ("Goethe", "Göthe"),
+    ("Straße", "Strasse"),
+    ("C++", "cpp"),
+    ("C#", "csharp", "C sharp"),
+    ("non zero", "nonzero", "non-zero"),
+    ("pre-processing", "preprocessing", "pre processing"),
+    ("machine learning", "machinelearning", "machine-learning"),
+    ("p-value", "pvalue", "p value"),
+    ("20240115", "2024-01-15"),
+    ("DE89370400440532013000", "DE89 3704 0044 0532 0130 00"),
+]
+#: Queries with signs between thousands or groups, and a text that they find. The text's own signs may mean otherwise.
+FROM_QUERY = [
+    ("1.000", "1000"),
+    ("1 000", "1000"),
+    ("1234567", "1,234,567.89"),
+    ("1_000", "1000"),
+    ("1\u2019000", "1000"),
+    ("+49 89 1234567", "+49891234567"),
+    ("030 / 123456", "030123456"),
 ]
 #: What looks alike and is not.
 APART = [
@@ -99,6 +122,12 @@ APART = [
     ("1000km", "1,00 km"),
     ("a\x85b", "ab"),
     ("a·b", "ab"),
+    ("123456", "a,123,456,b"),
+    ("1000", "1,0000"),
+    ("1000", "12345,000"),
+    ("queue", "qüü"),
+    ("neue", "nü"),
+    ("20241315", "2024-13-15"),
 ]
 
 
@@ -111,6 +140,11 @@ def shared(query: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize(("query", "text"), [pair for group in ALIKE for pair in permutations(group, 2)])
 def test_spellings_share_a_token(query: str, text: str) -> None:
+    assert shared(query, text)
+
+
+@pytest.mark.parametrize(("query", "text"), FROM_QUERY)
+def test_signs_of_a_query_do_not_hide_a_number(query: str, text: str) -> None:
     assert shared(query, text)
 
 
