@@ -15,9 +15,10 @@ from worker.app import settings
 from worker.hosts import compare
 from worker.hosts.presence import Presence
 from worker.hosts.reach import probe_services
-from worker.machine.memory.freed_memory import IdleProcess
+from worker.machine.memory.freed_memory import IdleProcess, give_back
 from worker.resources import Resources
 from worker.state.pool import Pool
+from worker.tokens.languages import unpack_model
 
 #: Its `work` wraps work that frees so much memory that this process should not keep it.
 idle = IdleProcess()
@@ -60,6 +61,16 @@ def stay_in_registry() -> None:
 def lacks(names: Sequence[str]) -> bool:
     """Return whether one of these settings may not be set here."""
     return _registry.presence is not None and _registry.presence.lacks(names)
+
+
+def unpack_language_model() -> None:
+    """Create the files of the language model in a thread, if they are missing."""
+    Thread(target=_unpack_language_model, name="languages", daemon=True).start()
+
+
+def _unpack_language_model() -> None:
+    unpack_model()
+    give_back()
 
 
 def leave_registry() -> None:

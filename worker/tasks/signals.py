@@ -142,6 +142,13 @@ def _stay_in_registry(**_: Any) -> None:
         process.stay_in_registry()
 
 
+@signals.worker_process_init.connect
+def _unpack_language_model(**_: Any) -> None:
+    """Let one of the pool's processes unpack the model before a folder needs it."""
+    if not current_process_index(base=0):
+        process.unpack_language_model()
+
+
 @signals.worker_shutdown.connect
 def _leave_registry(**_: Any) -> None:
     process.leave_registry()

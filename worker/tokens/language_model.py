@@ -40,15 +40,18 @@ def load(names: Collection[str], directory: Path | None) -> LanguageIdentifier:
     It is mapped from files in `directory`. One process at a time creates missing files. A process without a directory,
     or with one that it cannot write to, has a model of its own.
     """
-    if directory is None:
-        return _identifier(_unpack(names))
+    return _identifier(_unpack(names) if directory is None else mapped(names, directory))
+
+
+def mapped(names: Collection[str], directory: Path) -> _Arrays:
+    """Map the model's arrays, and create their files first if they are missing; see `load`."""
     key = hashlib.sha256(" ".join([version("py3langid"), *sorted(names)]).encode()).hexdigest()[:16]
     path = directory / f"{_PREFIX}{key}"
     arrays = _map(path)
     if arrays is None:
         with _alone(directory):
             arrays = _map(path) or _unpacked(names, path)
-    return _identifier(arrays)
+    return arrays
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -139,3 +140,18 @@ def test_worker_processes_share_it_in_their_home(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(languages._Shared, "directory", None)
     signals._share_language_model()
     assert languages._Shared.directory == settings.foldex_home.absolute() / "run"
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_one_process_of_a_worker_unpacks_it_before_a_document_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: int
+) -> None:
+    monkeypatch.setattr(languages._Shared, "directory", tmp_path)
+    monkeypatch.setattr(signals, "current_process_index", lambda base: base + process)
+    signals._unpack_language_model()
+    for thread in threading.enumerate():
+        if thread.name == "languages":
+            thread.join(60)
+    assert len(files(tmp_path)) == (process == 0)
+    monkeypatch.setattr(language_model, "_unpack", None if process == 0 else language_model._unpack)
+    assert language_model.load(NAMES, tmp_path).classify(TEXTS[3])[0] == "de"
