@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,8 @@ from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
 from worker.state.pool import Pool
 
+#: Bytes up to which tests read a file.
+LIMIT = 1_000_000
 #: Files that the fixture `full` writes, by path.
 TREE = {
     "README.md": b"# Read me\n",
@@ -168,3 +171,10 @@ def listed(source: Source, cursor: str | None = None) -> list[SourceEntry]:
         page = source.list(page.cursor)
         entries += page.entries
     return entries
+
+
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
