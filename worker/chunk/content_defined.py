@@ -82,15 +82,9 @@ def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
 
 
 def _range_minima(keys: Keys, begins: Offsets, ends: Offsets) -> Keys:
-    """Return min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level in memory at a time)."""
-    minima = np.empty(len(begins), dtype=np.uint64)
-    levels = np.frexp((ends - begins).astype(np.float64))[1] - 1
-    table = keys
-    for level in range(int(levels.max(initial=0)) + 1):
-        queries = (levels == level).nonzero()[0]
-        minima[queries] = np.minimum(table[begins[queries]], table[ends[queries] - (1 << level)])
-        table = np.minimum(table[: -(1 << level)], table[1 << level :])
-    return minima
+    """Return min(keys[begins[i]:ends[i]]) for every i; no range is empty."""
+    # every second result belongs to the gap before the next range
+    return np.asarray(np.minimum.reduceat(np.append(keys, NEVER), np.column_stack((begins, ends)).ravel())[::2])
 
 
 def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
