@@ -128,13 +128,14 @@ def embedded_stem(path: str, type_: str, *, file_stems: bool) -> str:
 def file_stem(path: str) -> str:
     """Return the name of a file of code: its stem, or the name of its folder if the stem says nothing.
 
-    It is empty if the stem says nothing and the file lies in no folder.
+    It is empty if the stem says nothing and the file lies in no folder, and if the name has no letter.
     """
     *folders, name = PurePosixPath(path).parts or ("",)
     stem = PurePosixPath(name).stem
     if stem.lower() in _FOLDER_STEMS:
         stem = folders[-1] if folders else ""
-    return " ".join(stem.split())[:MAX_EMBEDDED_STEM]
+    name = " ".join(stem.split())[:MAX_EMBEDDED_STEM]
+    return name if any(map(str.isalpha, name)) else ""
 
 
 def changes_chunks(before: str, now: str, *, file_stems: bool, sidecars: bool) -> bool:

@@ -25,6 +25,11 @@ from worker.formats.by_name import changes_chunks, embedded_stem, file_stem
         # in no folder
         ("index.js", ""),
         ("lib.rs", ""),
+        # without a letter
+        ("answers/42.py", ""),
+        ("2024-11-30/index.js", ""),
+        ("0001_users.sql", "0001_users"),
+        ("\u6f6e\u6c50.py", "\u6f6e\u6c50"),
         # names that only begin so
         ("web/index.test.ts", "index.test"),
         ("library.py", "library"),
