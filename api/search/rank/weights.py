@@ -22,7 +22,7 @@ RANKING_WEIGHTS = {
     "definition": 0.5,
     "symbol": 0.3,
     "path": 0.3,
-    "stem": 0.2,
+    "stem": 0.1,
     "phrase": 0.3,
     "verbatim": 0.6,
     "own_file": 0.05,
