@@ -14,6 +14,9 @@ from worker.formats.unsupported import unsupported
 
 #: Mail and web servers may put bytes before the header; readers find it within this many bytes.
 _HEADER_WITHIN = 1024
+#: The same for a PDF, and an object of one without its header.
+PDF_HEADER_WITHIN = 1 << 16
+_PDF_OBJECT = re.compile(rb"(?<!\d)\d{1,9} \d{1,5} obj\s{0,4}<<")
 #: The first name in the directory of a compound file.
 _DIRECTORY = "Root Entry".encode("utf-16-le")
 #: Formats by their streams, whose names programs write in any case.
@@ -141,12 +144,17 @@ def _format_by_stream(data: bytes) -> Format | None:
 
 def _text_format(named: Format, data: bytes) -> Format:
     """Return the format of a file whose content contradicts its name: usually some kind of text."""
-    if named.type == "pdf" and b"%PDF-" in data[:_HEADER_WITHIN]:
+    if named.type == "pdf" and _is_pdf(data[:PDF_HEADER_WITHIN]):
         return named
     if named.type in _PACKAGES and _ZIP_HEAD in data[:_HEADER_WITHIN]:
         return PACKAGE
     format_ = disguised.format_of_text(named, data) or BY_TYPE["text"]
     return _by_root(data) if format_.type == "xml" else format_
+
+
+def _is_pdf(head: bytes) -> bool:
+    """Return whether a file that is called a PDF is one, behind other bytes or without its header."""
+    return b"%PDF-" in head or (b"endobj" in head and _PDF_OBJECT.search(head) is not None)
 
 
 def _markup_format(start: bytes) -> Format | None:

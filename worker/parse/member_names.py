@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 from worker.parse.encodings import is_odd, is_utf8
 
@@ -32,6 +34,8 @@ _OF_KANA, _KANA = 0.1, re.compile("[\u3041-\u30fc]")
 _LEAST_CONFIDENCE = 0.0005
 #: The first letter of an alphabet that is not Latin.
 _FIRST_BEYOND_LATIN = "\u0370"
+#: Alphabets of which no word has letters of two.
+_ALPHABETS = {"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "HEBREW", "ARABIC", "SYRIAC", "THAANA", "NKO"}
 _USUAL_SIGNS = re.compile("[\u3000-\u3003\u3008-\u3011\u2013-\u2026\uff01-\uff65]")
 
 
@@ -39,7 +43,7 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     """Return the encoding in which all names are text, the likeliest if there are several."""
     from chardet import detect_all
 
-    if all(map(is_utf8, names)):
+    if all(map(_is_utf8_name, names)):
         return "utf-8"
     sample = b"\n".join(names)[:_SAMPLE_BYTES]
     found = detect_all(sample, ignore_threshold=True, include_encodings=_ENCODINGS)
@@ -55,6 +59,21 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     }
     # of equally likely ones the first
     return max(fitting, key=likelihood.__getitem__, default="cp437")
+
+
+def _is_utf8_name(name: bytes) -> bool:
+    """Return whether a name is UTF-8, without letters of two alphabets side by side, as short names of Chinese have."""
+    if not is_utf8(name):
+        return False
+    text = name.decode()
+    pairs = ((_alphabet(one), _alphabet(two)) for one, two in pairwise(text))
+    return text.isprintable() and not any(one and two and one != two for one, two in pairs)
+
+
+def _alphabet(sign: str) -> str:
+    """Return the alphabet of a letter beyond ASCII; empty for other signs and scripts."""
+    alphabet = "" if sign.isascii() or not sign.isalpha() else unicodedata.name(sign, "").partition(" ")[0]
+    return alphabet if alphabet in _ALPHABETS else ""
 
 
 def _oddities(sample: bytes, encoding: str) -> int:

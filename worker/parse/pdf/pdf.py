@@ -19,6 +19,7 @@ from schemas.errors import FileError
 from schemas.reason import Reason
 from schemas.wording import list_first
 from worker.formats import unsupported
+from worker.formats.detect import PDF_HEADER_WITHIN
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, recognise
@@ -38,6 +39,8 @@ _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
 #: Maximum number of damaged pages that a note names.
 _MAX_NAMED = 5
+#: The beginning of a file, and the bytes before it that PDFium allows.
+_HEADER, _FOUND_WITHIN = b"%PDF-", 1024
 #: The buffers are created once per process, because PDFium is not thread-safe.
 _PATHS, _CHARACTERS = PagePaths(), PageCharacters()
 
@@ -98,6 +101,7 @@ def _text(
 
 def opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
     """Return the document, and whether its end is missing. Raises `FileError` (`encrypted`) and `PdfiumError`."""
+    data = _from_header(data)
     try:
         return pypdfium2.PdfDocument(data), False
     except pypdfium2.PdfiumError as error:
@@ -107,6 +111,14 @@ def opened(data: bytes) -> tuple[pypdfium2.PdfDocument, bool]:
         if mended is None:
             raise
         return pypdfium2.PdfDocument(mended), True
+
+
+def _from_header(data: bytes) -> bytes:
+    """Return the file from its header on, which PDFium does not find behind many other bytes. A lost one is added."""
+    at = data.find(_HEADER, 0, PDF_HEADER_WITHIN)
+    if at < 0:
+        return b"%s1.7\n%s" % (_HEADER, data)
+    return data[at:] if at >= _FOUND_WITHIN else data
 
 
 @dataclass(slots=True)

@@ -138,13 +138,14 @@ def read_or_none(opened: Container, path: str) -> bytes | None:
 # names
 
 NAMES = {
-    "utf-8": [["Übersicht.txt"], ["报告.docx"], ["日本語/テスト.md", "plain.md"]],
+    "utf-8": [["Übersicht.txt"], ["报告.docx"], ["日本語/テスト.md", "plain.md"], ["Zürich und Москва.txt", "5 µΩ.md"]],
     "gb18030": [
         ["报告.docx"],
         ["中文文件.txt", "数据/说明.md"],
         ["《红楼梦》.txt"],
         ["报告\uff08终稿\uff09.docx"],
         ["图片/照片1.jpg"],
+        ["合同.doc"],
     ],
     "cp932": [
         ["日本語.txt"],
@@ -176,6 +177,9 @@ NAMES = {
     "euc_jp": [["テスト.txt"], ["売上データ2020.xlsx"]],
 }
 
+#: Names that are UTF-8 by chance, too.
+BY_CHANCE = [("gb18030", ["图片"]), ("cp866", ["резюме.doc"])]
+
 
 def flagless(names: list[bytes]) -> bytes:
     """An archive whose names have no flag for their encoding."""
@@ -189,7 +193,9 @@ def flagless(names: list[bytes]) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(("encoding", "names"), [(key, names) for key, lists in NAMES.items() for names in lists])
+@pytest.mark.parametrize(
+    ("encoding", "names"), [*((key, names) for key, lists in NAMES.items() for names in lists), *BY_CHANCE]
+)
 def test_names_are_guessed_for_the_archive_as_a_whole(encoding: str, names: list[str]) -> None:
     data = flagless([name.encode(encoding) for name in names])
     for packed in (data, data[: data.index(b"PK\1\2")]):

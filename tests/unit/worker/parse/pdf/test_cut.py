@@ -115,3 +115,22 @@ def test_hostile_files_are_rebuilt_in_linear_time() -> None:
     ):
         rebuilt.rebuilt(b"%PDF-1.5\n" + data)
     assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("size", [20, 1_100, 60_000])
+def test_bytes_before_the_header_do_not_hide_a_file(size: int) -> None:
+    for data in (pages(), packed()):
+        document = parse("a.pdf", b"HTTP/1.1 200 OK\r\n" * (size // 17) + data, LIMITS)
+        assert [f"Page{number} has words" in document.text for number in range(COUNT)] == [True] * COUNT
+
+
+@pytest.mark.parametrize("dropped", [3, 9, 14])
+def test_a_file_without_its_header_is_read(dropped: int) -> None:
+    for data in (pages(), packed()):
+        document = parse("a.pdf", data[dropped:], LIMITS)
+        assert all(f"Page{number} has words" in document.text for number in range(1, COUNT))
+
+
+@pytest.mark.parametrize("data", [b"1 0 obj is no file\n" * 4, b"endobj and 7 0 object\n", b"words of a text\n"])
+def test_a_text_with_the_name_of_a_pdf_stays_a_text(data: bytes) -> None:
+    assert parse("a.pdf", data, LIMITS).type == "text"
