@@ -10,7 +10,7 @@ from psycopg.errors import QueryCanceled
 from psycopg.rows import args_row
 
 from worker.state.pool import Pool
-from worker.state.queries import load
+from worker.state.queries import load, only_of
 from worker.state.search import snippets
 from worker.state.search.snippets import TextRow
 
@@ -64,7 +64,7 @@ def containing(
 
     None if searching all texts takes too long.
     """
-    values: dict[str, object] = {"index_id": index_id, "name": name, "limit": limit, "only": only}
+    values: dict[str, object] = {"index_id": index_id, "name": name, "limit": limit, "only": only_of(only)}
     values["without"] = list(without)
     values["milliseconds"] = str(1000 * TIMEOUT_SECONDS)
     with pool.connection() as connection:
@@ -135,7 +135,7 @@ def named(
     pool: Pool, index_id: UUID, name: str, limit: int, *, scope: str = "", file: UUID | None = None, only: Only = None
 ) -> list[Defined]:
     """Return definitions of a name, in a scope (its end suffices: "inner" of "outer/inner") or a file, by path."""
-    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": limit, "only": only}
+    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": limit, "only": only_of(only)}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(Defined)).execute(_SQL["named"], values).fetchall()
 
@@ -143,13 +143,13 @@ def named(
 def at_paths(pool: Pool, index_id: UUID, paths: Sequence[str], *, only: Only = None) -> dict[str, UUID]:
     """Return the files that have these paths."""
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths), "only": only})
+        rows = connection.execute(_SQL["at_paths"], {"index_id": index_id, "paths": list(paths), "only": only_of(only)})
         return {path: file_id for file_id, path in rows}
 
 
 def calls_of(pool: Pool, index_id: UUID, names: Sequence[str], limit: int, *, only: Only = None) -> list[CalledName]:
     """Return the calls of names."""
-    values = {"index_id": index_id, "names": list(names), "limit": limit, "only": only}
+    values = {"index_id": index_id, "names": list(names), "limit": limit, "only": only_of(only)}
     with pool.connection() as connection:
         return connection.cursor(row_factory=args_row(CalledName)).execute(_SQL["calls_of"], values).fetchall()
 
@@ -158,7 +158,13 @@ def importing(
     pool: Pool, index_id: UUID, names: Sequence[str], modules: Sequence[str], limit: int, *, only: Only = None
 ) -> list[UUID]:
     """Return files that import one of these modules, or that may import one of the names under an alias."""
-    values = {"index_id": index_id, "names": list(names), "modules": list(modules), "limit": limit, "only": only}
+    values = {
+        "index_id": index_id,
+        "names": list(names),
+        "modules": list(modules),
+        "limit": limit,
+        "only": only_of(only),
+    }
     with pool.connection() as connection:
         return [id_ for (id_,) in connection.execute(_SQL["importing"], values)]
 

@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 from schemas.queries.metadata import MetadataSource, MetadataView
 from worker.state.connections import be_patient
 from worker.state.pool import Pool, autocommit
-from worker.state.queries import load
+from worker.state.queries import load, only_of
 
 #: Maximum number of rows held at a time. Each has up to 16 KiB of values, and the ids of its files.
 _BATCH_ROWS = 500
@@ -66,7 +66,7 @@ def files_by_values(
     If rules decide by path, each path comes with its own values.
     """
     values: dict[str, object] = {"index_id": index_id, "keys": list(keys), "by_path": bool(view.rules)}
-    values |= {"sources": list(view.sources), "only": None if only is None else list(only)}
+    values |= {"sources": list(view.sources), "only": only_of(only)}
     # the values of all files together may be larger than the memory
     with pool.connection() as connection, connection.cursor(name="values") as cursor:
         cursor.itersize = _BATCH_ROWS

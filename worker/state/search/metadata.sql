@@ -19,7 +19,7 @@ CROSS JOIN LATERAL (
     CROSS JOIN unnest(%(keys)s::text[]) WITH ORDINALITY AS k (key, place)
 ) v CROSS JOIN LATERAL (SELECT CASE WHEN %(by_path)s THEN f.path END AS path) p
 WHERE i.id = %(index_id)s AND (f.status <> 'removed' OR f.live_chunks > 0)
-  AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) GROUP BY v.values, p.path
+  AND :is_selected GROUP BY v.values, p.path
 
 -- name: stated
 SELECT f.id, :stated_metadata FROM search_index_file f WHERE f.id = ANY (%(files)s)

@@ -160,7 +160,7 @@ def definitions(
     """
     scope, last = ("", None) if name is None else qualified(name)
     values: dict[str, object] = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
-    values["only"] = only
+    values["only"] = only_of(only)
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
     names = ("after_name", "after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(names, after or (None,) * len(names), strict=True))
@@ -180,7 +180,7 @@ def outline(
 
     `after` holds path, id path, file and number of the last row of the previous page.
     """
-    values: dict[str, object] = {"index_id": index_id, "path": path, "only": only, "limit": limit}
+    values: dict[str, object] = {"index_id": index_id, "path": path, "only": only_of(only), "limit": limit}
     places = ("after_path", "after_id_path", "after_file", "after_number")
     values |= dict(zip(places, after or (None,) * len(places), strict=True))
     return _rows(pool, SymbolRow, "outline", values)
@@ -225,7 +225,7 @@ def references(
         "kind": kind,
         "file": file,
         "scope": scope,
-        "only": only,
+        "only": only_of(only),
         "limit": limit,
     }
     values |= {f"added_{name}": [getattr(use, name) for use in added] for name in AddedUse._fields}
