@@ -37,6 +37,7 @@ from worker.hosts.reach import probe_services
 from worker.machine.host import this_host
 from worker.machine.memory.api_memory import ApiMemory
 from worker.machine.memory.freed_memory import keep_little
+from worker.machine.memory.gc_pause import SEARCHING_OBJECTS, collect_rarely
 from worker.resources import Resources, preload_store
 from worker.sandbox.helper import stop_all
 from worker.sandbox.pool import BRISK
@@ -169,3 +170,4 @@ def _warm(resources: Resources) -> None:
     # most objects belong to libraries and stay alive; scanning them on each collection takes a seventh of a query
     gc.collect()
     gc.freeze()
+    collect_rarely(SEARCHING_OBJECTS)

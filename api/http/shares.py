@@ -152,8 +152,9 @@ PROBES = Share("calls without a key", 12, 6, 6, whose="This address", uses_threa
 KEYS = Share("keys to look up", 8, 3, 3, whose="This address", uses_threads=True, callers=_ADDRESSES)
 
 #: Steps that compute in Python. All threads share one interpreter, whose time is divided by thread: one thread of each
-#: project at a time shares it fairly.
-COMPUTING = Share("searches that compute", 4, 3, 1)
+#: project at a time shares it fairly. Of one project alone, two use the time in which numpy and Postgres work; a third
+#: makes each search cost a tenth more, as they take the interpreter from each other.
+COMPUTING = Share("searches that compute", 4, 2, 1)
 #: Greps that read. One of them holds a connection, or a process that uses all processors.
 READING_GREPS = Share("greps that read", 8, 4, 1, rest=0.5)
 #: An estimate lists a folder, and takes up to half a minute.
