@@ -19,7 +19,7 @@ def hit_row(chunk_id: str, chunk_text: str = "x", **given: Any) -> HitRow:
         "file_path": path,
         "file_type": "code",
         "chunk_index": 0,
-        "total_chunks": 1,
+        "total_chunks": 9,
         "content_hash": "sha256:0",
         "start_line": 1,
         "end_line": 1,

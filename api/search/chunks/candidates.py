@@ -429,7 +429,11 @@ def _add_files(scored: Sequence[_Scored], weights: Mapping[str, float], *, group
 
 def _of_files(scored: Sequence[_Scored], *, grouped: bool) -> list[FoundChunk]:
     # to hash a `UUID` takes ten times as long as its number
-    return [FoundChunk(each.row.file_id.int, grouped or each.row.file_type == "code", each.score) for each in scored]
+    return [
+        FoundChunk(row.file_id.int, grouped or row.file_type == "code", each.score, row.total_chunks > 1)
+        for each in scored
+        for row in (each.row,)
+    ]
 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:

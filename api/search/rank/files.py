@@ -12,11 +12,15 @@ CROWDED_HITS = 5
 
 
 class FoundChunk(NamedTuple):
-    """A chunk's file, whether the chunks of that file matter to each other, and the chunk's score."""
+    """A chunk's file, whether the chunks of that file matter to each other, the chunk's score, and if it is a part.
+
+    A chunk is a part if its file has others.
+    """
 
     file: Hashable
     by_file: bool
     score: float
+    is_part: bool = True
 
 
 def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -24,8 +28,11 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
 
     A file's next chunks raise its best one ("coherence"). The further ones sink ("repeat"), because most are found by
     the same words. They all lose the same share, so that any of them may still come near the top. In prose, each place
-    may answer by itself.
+    may answer by itself. The fewer of the chunks are parts, the less "coherence" counts: among files of one function,
+    it would only raise the long ones.
     """
+    parts_of = [chunk.is_part for chunk in chunks if chunk.by_file]
+    coherence = weights["coherence"] * (sum(parts_of) / max(len(parts_of), 1))
     scores: dict[Hashable, list[float]] = {}
     ranked = []
     for chunk in chunks:
@@ -36,7 +43,7 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
     for chunk, rank, of_file in ranked:
         if rank == 0:
             support = sum(of_file[1 : 1 + SUPPORTING_CHUNKS]) / SUPPORTING_CHUNKS
-            parts.append(("coherence", weights["coherence"] * support * chunk.by_file))
+            parts.append(("coherence", coherence * support * chunk.by_file))
         else:
             parts.append(("repeat", weights["repeat"] * of_file[rank] * chunk.by_file))
     return parts

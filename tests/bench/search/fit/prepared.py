@@ -53,7 +53,7 @@ class Prepared:
     features: Numbers
     defining: Sequence[int]
     about_files: float
-    files: Sequence[tuple[Hashable, bool]]
+    files: Sequence[tuple[Hashable, bool, bool]]
     passages: Sequence[Passage]
 
 
@@ -78,7 +78,9 @@ def order(each: Prepared, weights: Weights) -> Sequence[int]:
     by_score = np.argsort(-scores, kind="stable")
     numbers, values = chosen[by_score].tolist(), scores[by_score].tolist()
     files = [each.files[n] for n in numbers]
-    found = [FoundChunk(file, by_file, value) for (file, by_file), value in zip(files, values, strict=True)]
+    found = [
+        FoundChunk(file, by_file, value, is_part) for (file, by_file, is_part), value in zip(files, values, strict=True)
+    ]
     of_files = {"coherence": each.about_files * weights["coherence"], "repeat": weights["repeat"]}
     supported = np.array(values) + [added for _, added in file_parts(found, of_files)]
     best = np.lexsort((numbers, -supported)).tolist()
@@ -133,7 +135,7 @@ def _prepared(each: Recorded, rows: Rows) -> Prepared:
         features=features,
         defining=[number[id_] for id_ in each.defining if id_ in number],
         about_files=signals.about_files,
-        files=[(row.file_id, row.file_type == "code") for row in chunks],
+        files=[(row.file_id, row.file_type == "code", row.total_chunks > 1) for row in chunks],
         passages=[Passage(row.file_path, row.start_line, row.chunk_text) for row in chunks],
     )
 

@@ -85,6 +85,16 @@ def test_a_file_does_not_gain_by_its_other_chunks_where_a_query_quotes_words(que
     assert any("coherence" in each.parts for each in hits) is supports
 
 
+@pytest.mark.parametrize(("parts", "best"), [(1, "short0"), (9, "long0")])
+def test_among_files_of_one_chunk_a_longer_file_does_not_gain(parts: int, best: str) -> None:
+    rows = {f"long{n}": hit_row(f"long{n}", f"{n} fills", file_id=UUID(int=1), total_chunks=2) for n in range(2)}
+    for number in range(6):
+        of_file = {"file_id": UUID(int=2 + number), "total_chunks": parts}
+        rows[f"short{number}"] = hit_row(f"short{number}", f"{number} drains", **of_file)
+    found = [("short0", 9.0), ("long0", 8.8), ("long1", 8.6), *((f"short{number}", 2.0) for number in range(1, 6))]
+    assert ranked(Query(query="water"), rows, code=found)[0].id == best
+
+
 def test_hits_that_hardly_differ_have_scores_that_hardly_differ() -> None:
     rows = {name: hit_row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
     first, second = ranked(Query(query="water"), rows, vector=[("xa", 0.500), ("xb", 0.501)])

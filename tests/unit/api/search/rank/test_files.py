@@ -48,3 +48,13 @@ def test_behind_the_first_hits_further_chunks_of_a_file_crowd_out_others(by_file
     crowded = crowding(found)
     assert [bool(each) for each in crowded] == [by_file and each == "1" for each in "0" * CROWDED_HITS + "10010"]
     assert crowded[CROWDED_HITS] == found[CROWDED_HITS].score * by_file
+
+
+def test_the_fewer_chunks_are_parts_of_a_file_the_less_it_gains_by_them() -> None:
+    long = [FoundChunk("long", True, 0.5), FoundChunk("long", True, 0.4)]
+    short = [FoundChunk(name, True, 0.45, is_part=False) for name in "abcdef"]
+    prose = [FoundChunk(name, False, 0.4, is_part=False) for name in "xyz"]
+    alone, among = (file_parts([*long, *others], WEIGHTS)[0][1] for others in ([], short))
+    assert among == pytest.approx(alone / 4)
+    assert file_parts([*long, *prose], WEIGHTS)[0][1] == alone
+    assert file_parts(short, WEIGHTS) == [("coherence", 0)] * len(short)
