@@ -79,7 +79,7 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
             answer = client.tools.search(tool, query, top_k=TOP_K)
             click.echo(f"\n{click.style(query, bold=True)}  {answer.took_ms:.0f} ms")
             for hit in answer.results:
-                output.hit(tool, hit, 0, query, is_calibrated=answer.calibrated)
+                output.print_hit(tool, hit, 0, query, is_calibrated=answer.calibrated)
         _offer_page(running)
     return 0
 

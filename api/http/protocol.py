@@ -194,7 +194,7 @@ class TimedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         answer = problems.unread(reason) if isinstance(reason, FoldexError) else reason
-        answer.headers.update(request_log.unread(answer.status_code))
+        answer.headers.update(request_log.log_unread(answer.status_code))
         head = [STATUS_LINE[answer.status_code], *(b"%b: %b\r\n" % each for each in answer.raw_headers)]
         self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", answer.body]))
         self.transport.write_eof()

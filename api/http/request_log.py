@@ -60,7 +60,7 @@ def headers() -> dict[str, str]:
     return {HEADER: request_id} if request_id else {}
 
 
-def unread(status: int) -> dict[str, str]:
+def log_unread(status: int) -> dict[str, str]:
     """Log bytes that could not be read as a request, and return the header of their answer."""
     request_id = uuid4().hex
     log.info("request", method="unknown", route="unknown", status=status, request_id=request_id)

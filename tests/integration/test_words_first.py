@@ -105,7 +105,7 @@ def test_a_move_is_found_while_postgres_holds_the_words(resources: Resources) ->
     key = next(iter(shelf.files))
     shelf.move(key, "quincetree.md")
     shelf.list_page(uuid4(), last=True)
-    fsck.before_listing(shelf.pool, shelf.store, shelf.index, shelf.task)
+    fsck.mark_lost_before_listing(shelf.pool, shelf.store, shelf.index, shelf.task)
     assert steps.in_postgres("quincetre | quincetree") == 0
     steps.words()
     assert steps.in_postgres("quincetre | quincetree") > 0

@@ -127,7 +127,7 @@ def _index(task_id: UUID, queue: str) -> Result:
             finished, more = _record(r.pool, task, batches)
         except FoldexError as error:
             files.release(r.pool, lease.owner)
-            ending = leaving.ending(r, task_id, index, queues, error)
+            ending = leaving.leave_failed(r, task_id, index, queues, error)
             if ending is None:
                 return _leave(r.pool, task_id)
             ended = failures.settle(r.pool, task, ending)

@@ -57,8 +57,10 @@ def leave_after(
     return True
 
 
-def ending(r: Resources, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError) -> FoldexError | None:
-    """Leave a failed task to workers with other settings, or on other machines, that may succeed."""
+def leave_failed(
+    r: Resources, task_id: UUID, index: Index, queues: Sequence[str], error: FoldexError
+) -> FoldexError | None:
+    """Leave a failed task to workers that may succeed. Returns the error that ends it, or None if it was left."""
     if leave_after(r.pool, task_id, queues, needs_of(index), task_notes.warn, error):
         return None
     return r.folders.leave(task_id, index, queues, error)

@@ -73,7 +73,7 @@ def _list_slice(r: Resources, plan: ListingLease, index: Index, lease: Lease) ->
                 is_complete = _list(r, plan, index, lease)
         except FoldexError as error:
             tasks.release_plan(r.pool, plan.id, lease.owner)
-            ending = leaving.ending(r, plan.id, index, (FAST,), error)
+            ending = leaving.leave_failed(r, plan.id, index, (FAST,), error)
             if ending is None:
                 return _leave(r.pool, plan)
             ended = failures.settle(r.pool, plan, ending)
@@ -112,7 +112,7 @@ def _list(r: Resources, plan: ListingLease, index: Index, lease: Lease) -> bool:
     """List until the time is up. Returns True once everything is listed."""
     _check_deaths(plan)
     if plan.list_cursor is None:
-        fsck.before_listing(r.pool, r.store_of(index), index, plan.id)
+        fsck.mark_lost_before_listing(r.pool, r.store_of(index), index, plan.id)
         r.folders.begin(index, accept=plan.allow_removals)
     until = time.monotonic() + SLICE_SECONDS[FAST]
     for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease), until):

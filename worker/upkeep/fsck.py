@@ -117,7 +117,7 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> RepairResult:
     return RepairResult(deleted, recounted, buried, lost, texts, task_id, patched)
 
 
-def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:
+def mark_lost_before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:
     """Mark the vectors that the namespace lost as the first work of a task; `index` was read under its epoch.
 
     Raises `LeaseLost` if the epoch moved on.

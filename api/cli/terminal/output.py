@@ -108,7 +108,7 @@ def place(path: str, line: int | None, mark: str = ":") -> str:
     return shown if line is None else f"{shown}{mark}{click.style(str(line), fg='green')}"
 
 
-def hit(tool: Tool, found: TreeHit, context: int, query: str, *, is_calibrated: bool) -> None:
+def print_hit(tool: Tool, found: TreeHit, context: int, query: str, *, is_calibrated: bool) -> None:
     """Print a hit: where it is, its score if that is a chance, its title, and its best lines for the query."""
     score = click.style(f"{found.score:.2f}", fg="cyan") if is_calibrated else ""
     named = [clean(part) for part in (found.symbol or found.title, found.json_pointer) if part]
@@ -167,14 +167,14 @@ def _text(line: str, *, dim: bool = False) -> None:
     click.echo(f"    {click.style(cut, dim=True) if dim else cut}".rstrip())
 
 
-def definition(tool: Tool, found: Symbol) -> None:
+def print_definition(tool: Tool, found: Symbol) -> None:
     """Print a definition with its kind, unless its signature says it, and its signature."""
     is_said = found.kind in found.signature.split(found.name)[0].split()
     kind = "" if is_said else f"{click.style(found.kind, fg='cyan')} "
     click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind}{clean(found.signature)}")
 
 
-def outlined(tool: Tool, found: Symbol) -> None:
+def print_outlined(tool: Tool, found: Symbol) -> None:
     """Print a definition of an outline, indented by its depth."""
     depth = len(found.scope.split("/")) if found.scope else 0
     said = f"{'  ' * depth}{clean(found.signature or found.name)}"
@@ -191,7 +191,7 @@ def below(path: str) -> str:
     return "here" if path == "." else f"below {path}"
 
 
-def calls(tool: Tool, found: CallGraph, *, is_callers: bool) -> None:
+def print_calls(tool: Tool, found: CallGraph, *, is_callers: bool) -> None:
     """Print who calls a definition, or what it calls, each with how sure it is."""
     for call in found.items:
         name = _dotted("/".join(filter(None, (call.scope, call.name)))) or "top level"
@@ -211,7 +211,7 @@ def _dotted(scope: str) -> str:
     return scope.replace("/", ".")
 
 
-def impact(tool: Tool, found: Impact) -> None:
+def print_impact(tool: Tool, found: Impact) -> None:
     """Print what a change of a name may affect, each part under its title."""
     said: list[tuple[Symbol | Use, str]] = [(each, f"definition {each.signature}") for each in found.definitions]
     for title, uses in (("reference", found.references), ("test", found.tests)):
@@ -225,7 +225,7 @@ def impact(tool: Tool, found: Impact) -> None:
     notes(found.notes)
 
 
-def file(tool: Tool, found: File) -> None:
+def print_file(tool: Tool, found: File) -> None:
     """Print a file's outcome, and why it is not indexed, or not in full."""
     state = click.style(found.status, fg=COLOURS.get(found.status, "yellow"))
     if found.reason is None:
@@ -238,14 +238,14 @@ def file(tool: Tool, found: File) -> None:
     click.echo(f"{place(path_in(tool, found.file_path), None)}: {state} ({found.reason}): {clean(in_flags(why))}")
 
 
-def tool_line(tool: Tool) -> None:
+def print_tool(tool: Tool) -> None:
     """Print a tool: id, state, name and folder."""
     state = click.style(f"{tool.task:<9}", fg=COLOURS.get(tool.task, "yellow"))
     where = root_of(tool) or f"node {tool.node_id}"
     click.echo(f"{tool.tool_id}  {state}  {clean(tool.name)}  {clean(where)}")
 
 
-def estimate(found: Estimate) -> None:
+def print_estimate(found: Estimate) -> None:
     """Print what indexing would read, skip and cost."""
     unchanged = f", {found.unchanged_files:,} of them indexed already" if found.unchanged_files else ""
     click.echo(f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e6:.1f} MB{unchanged}")
@@ -274,7 +274,7 @@ def _cost(found: Estimate) -> None:
         click.echo(f"    with granularity {granularity}: {chunks}, {megabytes:.1f} MB of vectors")
 
 
-def tree(state: RaptorStatus) -> None:
+def print_tree(state: RaptorStatus) -> None:
     """Print a tree of summaries, and what its newest build does."""
     levels = ", ".join(f"level {each.level}: {amount(each.count, 'node')}" for each in state.nodes_by_level or ())
     is_shown = state.indexing_status == "indexing" and state.progress is not None
@@ -287,14 +287,14 @@ def tree(state: RaptorStatus) -> None:
         note(text)
 
 
-def tree_node(node: TreeNode) -> None:
+def print_tree_node(node: TreeNode) -> None:
     """Print a node with the files that it summarises, and its text."""
     click.echo(f"{node.node_id}  level {node.level}  {clean(', '.join(node.file_paths))}")
     for line in node.text.splitlines():
         click.echo(f"    {clean(line)}")
 
 
-def model(found: ModelInfo) -> None:
+def print_model(found: ModelInfo) -> None:
     """Print a model with what is known about it."""
     parts = [found.model, f"{found.kind}{' (default)' if found.default else ''}"]
     if found.dimensions is not None:
@@ -308,7 +308,7 @@ def model(found: ModelInfo) -> None:
     click.echo(clean("  ".join(parts)))
 
 
-def status(tool: Tool, now: Status, told: Container[str] = ()) -> None:
+def print_status(tool: Tool, now: Status, told: Container[str] = ()) -> None:
     """Print a tool's state with its counts, and its error and warning unless they were told before."""
     state = click.style(now.status, fg=COLOURS.get(now.status, "yellow"))
     share = "" if now.ended or now.progress is None else f" {now.progress:.0%}"

@@ -193,7 +193,7 @@ def _print(
 ) -> None:
     output.notes(_notes(answers))
     for tool, hit, is_calibrated in hits:
-        output.hit(tool, hit, context, query, is_calibrated=is_calibrated)
+        output.print_hit(tool, hit, context, query, is_calibrated=is_calibrated)
     if sys.stdout.isatty():
         late = [tool.tool_id for tool, answer in answers if MEANING_FOLLOWS in _codes(answer)]
         if late:

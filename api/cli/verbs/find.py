@@ -85,7 +85,7 @@ def index(
     with connect(invocation, start_if=_check(path)) as service, going_on(path):
         tool = start_indexing(service, path, name, config, is_sure=yes)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
-        output.print_json(now) if invocation.as_json else output.status(tool, now, service.told)
+        output.print_json(now) if invocation.as_json else output.print_status(tool, now, service.told)
     return FOUND
 
 
@@ -104,7 +104,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     config = config_of(settings)
     with connect(invocation, start_if=_check(path)) as service:
         found = estimate_tool(service, path, config)
-    output.print_json(found) if invocation.as_json else output.estimate(found)
+    output.print_json(found) if invocation.as_json else output.print_estimate(found)
     return FOUND
 
 
@@ -346,7 +346,7 @@ def symbols(
             )
             if place.holds(symbol.file_path)
         )
-        has_some = _print_definitions(invocation, every, limit, output.definition, remedy="narrow the search")
+        has_some = _print_definitions(invocation, every, limit, output.print_definition, remedy="narrow the search")
         if name is not None and not has_some and not invocation.as_json:
             output.note(output.not_defined(name, path))
         return FOUND if has_some else NOTHING
@@ -374,7 +374,7 @@ def outline(invocation: Invocation, path: str, where: tuple[str, ...], limit: in
                 page_size=1000,
             )
         )
-        has_some = _print_definitions(invocation, every, limit, output.outlined, remedy="name a folder below")
+        has_some = _print_definitions(invocation, every, limit, output.print_outlined, remedy="name a folder below")
         if not has_some:
             output.note(f"No definition is {output.below(path)}: it has no code, or code that is cut at lines.")
         return FOUND if has_some else NOTHING

@@ -65,7 +65,7 @@ def _calls(
         _print_json([graph for _, graph in graphs])
     else:
         for place, graph in graphs:
-            output.calls(place.tool, graph, is_callers=way == "callers")
+            output.print_calls(place.tool, graph, is_callers=way == "callers")
     if any(graph.items for _, graph in graphs):
         return FOUND
     is_defined = any(graph.definitions for _, graph in graphs)
@@ -105,7 +105,7 @@ def impact(invocation: Invocation, name: str, path: str, where: tuple[str, ...],
         _print_json([each for _, each in found])
     else:
         for place, each in found:
-            output.impact(place.tool, each)
+            output.print_impact(place.tool, each)
     if any(each.definitions or each.references or each.tests or each.text for _, each in found):
         return FOUND
     output.note(output.not_defined(name, path))

@@ -43,7 +43,7 @@ def tools(invocation: Invocation) -> int:
     if invocation.as_json:
         output.print_items(found)
     for tool in () if invocation.as_json else found:
-        output.tool_line(tool)
+        output.print_tool(tool)
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
@@ -58,7 +58,7 @@ def models(invocation: Invocation, check: bool) -> int:
     if invocation.as_json:
         output.print_json(found)
     for model in () if invocation.as_json else found.items:
-        output.model(model)
+        output.print_model(model)
     return FOUND if found.items else NOTHING
 
 
@@ -79,7 +79,7 @@ def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     if invocation.as_json:
         output.print_json(found[0][1]) if tool is not None else output.print_items(state for _, state in found)
     for each, state in () if invocation.as_json else found:
-        output.status(each, state, service.told)
+        output.print_status(each, state, service.told)
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
@@ -111,7 +111,7 @@ def files(invocation: Invocation, tool: str, status: str | None, text: str | Non
     if invocation.as_json:
         output.print_items(found)
     for each in () if invocation.as_json else found:
-        output.file(place.tool, each)
+        output.print_file(place.tool, each)
     if not found:
         output.note(f"{place.tool.name} has no file{_which(place.below, status, text)}.")
     return FOUND if found else NOTHING
@@ -182,7 +182,7 @@ def reindex(
         found = find_tool(service, tool)
         if dry_run:
             cost = service.foldex.tools.estimate_reindex(found.tool_id, **options)
-            output.print_json(cost) if invocation.as_json else output.estimate(cost)
+            output.print_json(cost) if invocation.as_json else output.print_estimate(cost)
             return FOUND
         with going_on(tool):
             now = service.foldex.tools.reindex(
@@ -205,7 +205,7 @@ def _reindex_all(service: Connection, options: _Options, allow_removals: bool | 
     if service.invocation.as_json:
         output.print_items(state for _, state in found)
     for tool, state in () if service.invocation.as_json else found:
-        output.status(tool, state, service.told)
+        output.print_status(tool, state, service.told)
     if not found:
         output.note(NO_TOOL)
     return FOUND if found else NOTHING
@@ -245,7 +245,7 @@ def _show(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> 
     if service.invocation.as_json:
         output.print_json(now)
     else:
-        output.status(tool, now, service.told)
+        output.print_status(tool, now, service.told)
     return FOUND
 
 

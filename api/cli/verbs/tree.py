@@ -83,7 +83,7 @@ def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | No
     if invocation.as_json:
         output.print_items(nodes)
     for node in () if invocation.as_json else nodes:
-        output.tree_node(node)
+        output.print_tree_node(node)
     if not nodes:
         output.note("No such summary exists; `foldex tree status` shows how many each level has.")
     return FOUND if nodes else NOTHING
@@ -103,7 +103,7 @@ def _wait(service: Connection, tool_id: str, word: str) -> RaptorStatus:
 
 
 def _print(invocation: Invocation, state: RaptorStatus) -> None:
-    output.print_json(state) if invocation.as_json else output.tree(state)
+    output.print_json(state) if invocation.as_json else output.print_tree(state)
 
 
 for command in (build, status, show):

@@ -85,7 +85,7 @@ class Late:
         """Start and list the next run, as a worker does."""
         self.site.again()
         store = self.site.resources.store_of(self.index)
-        fsck.before_listing(self.site.pool, store, self.index, self.site.task)
+        fsck.mark_lost_before_listing(self.site.pool, store, self.index, self.site.task)
 
     def columns(self, names: str, path: str | None = None) -> list[tuple[Any, ...]]:
         query = f"SELECT {names} FROM search_index_file WHERE index_id = %s AND coalesce(path = %s, true) ORDER BY path"

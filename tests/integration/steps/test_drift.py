@@ -431,7 +431,7 @@ def test_a_repair_resumes_nothing_that_a_user_cancelled(resources: Resources, is
     site.task = retried.id
     if not is_listed:
         site.list_folder()
-        fsck.before_listing(site.pool, store_of(site), site.index, site.task)
+        fsck.mark_lost_before_listing(site.pool, store_of(site), site.index, site.task)
     site.finish_all()
     assert set(site.outcomes().values()) == {"indexed"}
     site.prove()

@@ -39,7 +39,7 @@ def test_a_file_is_shown_with_what_happened_to_it(
     found: Any, printed: str, listed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(output, "path_in", lambda _, path: path)
-    output.file(TOOL, found)
+    output.print_file(TOOL, found)
     assert capsys.readouterr().out == printed
     assert _listed(found).head == listed
 
@@ -51,7 +51,7 @@ def test_a_hit_in_a_document_is_told_by_its_page(
     monkeypatch.setattr(output, "path_in", lambda _, path: path)
     nothing = dict.fromkeys(("symbol", "json_pointer", "before", "after", "raptor_summary_preview"))
     found = {"title": "Pumps", "score": 0.5, "chunk_text": "It leaks.", "start_line": 9, "page": page, **nothing}
-    output.hit(TOOL, cast("Any", SimpleNamespace(file_path="manual.pdf", **found)), 0, "leak", is_calibrated=True)
+    output.print_hit(TOOL, cast("Any", SimpleNamespace(file_path="manual.pdf", **found)), 0, "leak", is_calibrated=True)
     assert capsys.readouterr().out == f"{place}: 0.50 Pumps\n    It leaks.\n"
 
 
@@ -61,8 +61,8 @@ def test_a_score_that_is_no_chance_is_not_shown(
     monkeypatch.setattr(output, "path_in", lambda _, path: path)
     nothing = dict.fromkeys(("symbol", "json_pointer", "before", "after", "raptor_summary_preview", "page"))
     found = {"file_path": "a.md", "title": "Pumps", "score": 0.5, "chunk_text": "It leaks.", "start_line": 9, **nothing}
-    output.hit(TOOL, cast("Any", SimpleNamespace(**found)), 0, "leak", is_calibrated=False)
-    output.hit(TOOL, cast("Any", SimpleNamespace(**found | {"title": None})), 0, "leak", is_calibrated=False)
+    output.print_hit(TOOL, cast("Any", SimpleNamespace(**found)), 0, "leak", is_calibrated=False)
+    output.print_hit(TOOL, cast("Any", SimpleNamespace(**found | {"title": None})), 0, "leak", is_calibrated=False)
     assert capsys.readouterr().out == "a.md:9: Pumps\n    It leaks.\na.md:9:\n    It leaks.\n"
 
 
@@ -122,7 +122,7 @@ def test_an_estimate_says_in_words_what_costs_nothing(
     price = None if cost is None else Range(expected=cost / 2, low=cost / 2, high=cost)
     fields = {"total_files": 1, "total_bytes": 9, "unchanged_files": 0, "ignored": {}, "skipped": {}, "notes": []}
     found = {"tokens": tokens, "requests": requests, "cost": price, "model": "local/m", "by_granularity": {}, **fields}
-    output.estimate(cast("Any", SimpleNamespace(**found)))
+    output.print_estimate(cast("Any", SimpleNamespace(**found)))
     assert capsys.readouterr().out == f"1 file, 0.0 MB\n{said}"
 
 
@@ -147,5 +147,5 @@ def test_a_warning_that_was_told_is_not_repeated(told: Any, capsys: pytest.Captu
     now = SimpleNamespace(
         status="ready", ended=True, progress=1.0, total_chunks=None, error=None, warning="Rules hide nothing."
     )
-    output.status(tool, cast("Any", now), told)
+    output.print_status(tool, cast("Any", now), told)
     assert capsys.readouterr().out.count("Rules hide nothing.") == (not told)
