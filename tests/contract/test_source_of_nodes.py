@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.reason import Reason
@@ -13,6 +15,7 @@ from tests.contract.folders import LIMIT, Tree, closed_port, listed
 from tests.helpers import HELPERS
 from worker.ignore import NOT_OBEYED, Rules
 from worker.objects.directory_objects import DirectoryObjects
+from worker.sources import nodes
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.state.pool import Pool, open_pool
 
@@ -141,6 +144,20 @@ def test_content_replaced_while_it_is_read_is_read_anew(tree: Tree) -> None:
     tree.objects.put(latest, b"new")
     tree.objects = Replacing(tree.objects.directory)
     assert tree.source().read(tree.ids["a.md"].encode(), LIMIT).data == b"new"
+
+
+def test_a_node_is_read_by_one_statement_without_a_transaction(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.write("a.md", b"1")
+    source, states, rows = tree.source(), list[TransactionStatus](), nodes._rows
+
+    def noted(kind: type[Any], database: nodes.Database, query: str, **values: Any) -> Any:
+        found = rows(kind, database, query, **values)
+        states.append(database.info.transaction_status)
+        return found
+
+    monkeypatch.setattr(nodes, "_rows", noted)
+    assert source.read(tree.ids["a.md"].encode(), LIMIT).data == b"1"
+    assert states == [TransactionStatus.IDLE]
 
 
 def test_a_database_that_is_away_is_not_a_missing_folder(tmp_path: Path) -> None:

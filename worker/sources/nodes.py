@@ -24,7 +24,7 @@ from worker.sources.kind import ContentAccess, IndexedTarget, SourceLocation, Wa
 from worker.sources.watching.node_watch import NodesWatch
 from worker.state.content import nodes
 from worker.state.index.changes import WatchedIndex
-from worker.state.pool import Pool
+from worker.state.pool import Pool, autocommit
 from worker.state.queries import load
 
 #: Number of nodes of one page.
@@ -314,7 +314,8 @@ def _rows(kind: type[Row], database: Database, query: str, **values: Any) -> Seq
 @contextmanager
 def _connection(pool: Pool) -> Iterator[Database]:
     try:
-        with pool.connection() as connection:
+        # for each file a transaction would take longer than the statement
+        with autocommit(pool) as connection:
             yield connection
     except OperationalError as error:
         raise SourceUnavailable("The database of content nodes did not answer; Foldex will try again.") from error
