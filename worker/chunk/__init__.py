@@ -99,8 +99,8 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
     return length < settings.threshold and tokens <= limits.room - limits.slack
 
 
-#: A piece: its start and end, its text, itself, its readable form if that differs, and what replaces a wrong count of
-#: its tokens. Named tuples take three times as long to make.
+#: A piece: its start and end, its text, itself, its readable form if that differs, and the least number of its tokens.
+#: Named tuples take three times as long to make.
 _Placed = tuple[int, int, str, ChunkSpan, str | None, int]
 #: One column for each of these.
 _Columns = tuple[Sequence[int], Sequence[int], Sequence[str], Sequence[ChunkSpan], Sequence[str | None], Sequence[int]]
@@ -113,13 +113,12 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[ChunkSpan]) ->
         return []
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
     context, context_tokens = zip(*contexts(limits, above), strict=True)
-    start_array, end_array = np.array(starts), np.array(ends)
-    counted = np.maximum(limits.tokens(end_array) - limits.tokens(start_array), own_tokens)
-    tokens = np.maximum(1, counted) + context_tokens
-    newlines = _line_breaks(text)
-    first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
-    levels, pages, stems = repeat(0), _pages(document, start_array), repeat("")
-    positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
+    edges = np.array((starts, ends))
+    before, behind = limits.tokens(edges)
+    tokens = np.maximum(behind - before, own_tokens) + context_tokens
+    first_lines, last_lines = (_line_breaks(text).searchsorted(edges) + 1).tolist()
+    levels, pages, stems = repeat(0), _pages(document, edges[0]), repeat("")
+    positions = (texts, starts, ends, first_lines, last_lines, tokens.tolist(), context)
     columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages, reads, stems)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
@@ -141,7 +140,7 @@ def _placed(limits: Measure, starts: list[int], texts: list[str], pieces: list[C
     ends = list(map(add, starts, map(len, texts)))
     reads, in_whole = limits.form.parts(starts, texts)
     too_long = {number for number, whole in in_whole.items() if not _fits(limits, texts[number], reads[number], whole)}
-    columns = starts, ends, texts, pieces, reads, [0] * len(starts)
+    columns = starts, ends, texts, pieces, reads, [1] * len(starts)
     if not too_long and all(map(lt, starts, starts[1:])):
         return columns
     cut = (
@@ -164,7 +163,7 @@ def _cut_again(limits: Measure, start: int, part: str, piece: ChunkSpan) -> Iter
         at, text = trimmed(part, first, last)
         if text:
             at += start
-            yield at, at + len(text), text, piece, limits.form.part(text), written.count(first, last)
+            yield at, at + len(text), text, piece, limits.form.part(text), max(1, written.count(first, last))
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from worker.formats.registry import BY_TYPE, import_function
 from worker.reading.blobs import blobs, may_have_blobs
 from worker.reading.borders import Borders
 from worker.reading.edits import Edit, merged
-from worker.tokens.byte_tables import Flags, Offsets
+from worker.tokens.byte_tables import Offsets
 from worker.tokens.invisible import OTHER_FORMS
 from worker.tokens.normal_forms import normalized
 
@@ -150,6 +151,10 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[done:]]) if done else text
 
 
+#: Offsets from which it is faster to look up each edit in them.
+_MANY = 1_000
+
+
 class ReadText:
     """A text in its readable form, and the positions of its characters in the written text."""
 
@@ -172,6 +177,8 @@ class ReadText:
 
     def all_written_at(self, ascending: Offsets) -> Offsets:
         """Return `written_at` of many ascending offsets, in a fraction of the time: each edit is looked up in them."""
+        if len(ascending) < _MANY:
+            return self.written_at(ascending)
         firsts, lasts = (ascending.searchsorted(side[1:]) for side in (self._read_starts, self._read_ends))
         borders = np.concatenate(([0], firsts, [len(ascending)]))
         written: Offsets = ascending + np.repeat(self._ends - self._read_ends, borders[1:] - borders[:-1])
@@ -181,15 +188,10 @@ class ReadText:
         written[inside] = np.repeat(self._starts[1:], numbers)
         return written
 
-    def between(self, starts: Offsets, ends: Offsets) -> Iterator[str]:
+    def between(self, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
         """Return the read text of each span of the written one."""
-        firsts, lasts = self.read_at(np.stack((starts, ends))).tolist()
-        return map(self.text.__getitem__, map(slice, firsts, lasts))
-
-    def are_edited(self, starts: Offsets, ends: Offsets) -> Flags:
-        """Return a mask of the spans of the written text that an edit begins or ends in."""
-        flags: Flags = self._starts.searchsorted(ends) > self._ends.searchsorted(starts, side="right")
-        return flags
+        firsts, lasts = self.read_at(np.array((starts, ends), dtype=np.int64)).tolist()
+        return [self.text[first:last] for first, last in zip(firsts, lasts, strict=True)]
 
     def behind(self, offsets: Offsets, *, where: NDArray[np.bool_]) -> Offsets:
         """Return these positions of the written text; `where` they start an edit, return its end."""
@@ -238,23 +240,20 @@ class ReadForm:
         reads: list[str | None] = [None] * len(parts)
         if self.way is None and not self.has_blobs:
             return reads, {}
-        firsts = np.array(starts, dtype=np.int64)
-        lasts = firsts + np.array(list(map(len, parts)))
-        are_alike, are_plain = self._known(firsts, lasts)
-        unknown = (~are_alike).nonzero()[0]
-        for number in unknown[~are_plain[unknown]].tolist():
+        ends = list(map(add, starts, map(len, parts)))
+        unlike, signed = self._unlike(starts, ends)
+        in_whole: dict[int, str] = {}
+        if self.whole is not None:
+            within = self.whole.between(starts, ends)
+            reads = [None if read == part else read for read, part in zip(within, parts, strict=True)]
+            for number in unlike:
+                in_whole[number], reads[number] = within[number], None
+        for number in signed:
             reads[number] = self.part(parts[number])
-        if self.whole is None:
-            return reads, {}
-        edited = (are_alike & self.whole.are_edited(firsts, lasts)).nonzero()[0]
-        for number, read in zip(edited.tolist(), self.whole.between(firsts[edited], lasts[edited]), strict=True):
-            reads[number] = None if read == parts[number] else read
-        in_whole = self.whole.between(firsts[unknown], lasts[unknown]) if unknown.size else ()
-        return reads, dict(zip(unknown.tolist(), in_whole, strict=True))
+        return reads, in_whole
 
-    def _known(self, starts: Offsets, ends: Offsets) -> tuple[Flags, Flags]:
-        """Return which parts are certainly read alone as within the whole text, and which as they are written."""
+    def _unlike(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the numbers of parts that may be read differently alone, and of those that then may have edits."""
         if self.way is None or self.has_blobs:
-            unknown = np.zeros(len(starts), dtype=np.bool_)
-            return unknown, unknown
-        return self.way.borders.known(self.text, starts, ends)
+            return range(len(starts)), range(len(starts))
+        return self.way.borders.unlike(self.text, starts, ends)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
 
-from worker.tokens.byte_tables import Flags, Offsets, byte_table, in_latin
+from worker.tokens.byte_tables import Flags, Offsets, in_latin
 
 #: Bytes searched together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
-_BACKSLASH = ord("\\")
 
 
 class Borders:
@@ -28,27 +27,30 @@ class Borders:
     ) -> None:
         self.across = across
         self._signs = signs
-        self._is_border, self._is_at_start = byte_table(between), byte_table(at_start)
+        self._between, self._at_start = between.decode(), at_start.decode()
 
-    def known(self, text: str, starts: Offsets, ends: Offsets) -> tuple[Flags, Flags]:
-        """Return which parts are certainly read alone as within the text, and which have no edits alone.
+    def unlike(self, text: str, starts: Sequence[int], ends: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the numbers of the parts that may be read differently alone, and of those that then may have edits.
 
         Parts have at least one character.
         """
         if self.across(text):
-            unknown = np.zeros(len(starts), dtype=np.bool_)
-            return unknown, unknown
-        # the characters before, at the start, at the end and behind
+            return range(len(starts)), range(len(starts))
+        # few parts are the rule, for which numpy takes longer
         padded = f"\n{text}\n"
-        places = np.concatenate((starts, ends, starts + 1, ends + 1)).tolist()
-        around = np.frombuffer(in_latin("".join(map(padded.__getitem__, places))), dtype=np.uint8).reshape(4, -1)
-        is_border = self._is_border.take(around)
-        # no match contains both of the neighbouring characters
-        are_parted = (is_border[:2] | is_border[2:]) & (around[:2] != _BACKSLASH)
-        are_alike = are_parted[0] & are_parted[1] & ~self._is_at_start.take(around[2])
-        if are_alike.all():
-            return are_alike, are_alike
-        return are_alike, self._are_plain(text, starts, ends)
+        lefts, rights = ([padded[place : place + 2] for place in side] for side in (starts, ends))
+        begins = {pair: pair[1] not in self._at_start and self._part(*pair) for pair in {*lefts}}
+        finishes = {pair: self._part(*pair) for pair in {*rights}}
+        if all(begins.values()) and all(finishes.values()):
+            return (), ()
+        are_alike = zip(map(begins.__getitem__, lefts), map(finishes.__getitem__, rights), strict=True)
+        unlike = np.array([number for number, both in enumerate(are_alike) if not all(both)])
+        are_plain = self._are_plain(text, np.array(starts)[unlike], np.array(ends)[unlike])
+        return unlike.tolist(), unlike[~are_plain].tolist()
+
+    def _part(self, left: str, right: str) -> bool:
+        """Return whether no match contains both of two neighbouring characters."""
+        return left != "\\" and (left in self._between or right in self._between)
 
     def _are_plain(self, text: str, starts: Offsets, ends: Offsets) -> Flags:
         """Return a mask of the parts without signs."""

@@ -116,7 +116,12 @@ _ACCENT = (
 #: A letter by its number: hexadecimal, octal or decimal.
 _NUMBER = r"(?:\"(?:[0-9A-F]{2}|[0-9A-F]{4,5})|'[0-7]{3}|[0-9]{3,6})"
 _BY_NUMBER = rf"(?:char(?P<number>{_NUMBER})(?![0-9])|symbol\{{(?P<symbol>{_NUMBER})\}})(?:\{{\}}|[ \t])?"
-_NAMED = rf"(?P<letter>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t])?"
+#: Names by their first letter, as each alternative takes time at each backslash.
+_LETTER_NAMES = "|".join(
+    f"{first}(?:{'|'.join(name[1:] for name in _LETTERS if name[0] == first)})"
+    for first in dict.fromkeys(name[0] for name in _LETTERS)
+)
+_NAMED = rf"(?P<letter>{_LETTER_NAMES})(?![A-Za-z])(?:\{{\}}|[ \t])?"
 _COMMAND = rf"{_NAMED}|{_BY_NUMBER}"
 #: Each edit begins with one of four signs. A pattern that begins with a set of signs skips other text fast.
 _EDIT = re.compile(
