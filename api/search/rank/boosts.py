@@ -9,7 +9,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
+from operator import eq
 from pathlib import PurePosixPath
+from typing import Literal
 
 from api.search.rank.definition_query import names_in_query
 from schemas.queries.search import Context
@@ -45,6 +48,8 @@ MAX_RUNS = 4
 MAX_RUN_SOURCE_WORDS = 64
 #: How much a definition counts of several of the name, unless the query has the name of its file.
 HOMONYM = 0.8
+#: How much a file in all folders of the caller's file counts, beside that file.
+NEIGHBOUR = 0.5
 #: A name counts fully if the query has at most this many other words. With more, the query is less about the name.
 MAX_WORDS_BESIDE_NAME = 4
 
@@ -150,8 +155,8 @@ def chunk_features(signals: QuerySignals, row: HitRow) -> dict[str, float]:
     # tests only quote text that stands elsewhere
     if signals.runs and "test" not in features and (share := _contained(signals.runs, text.lower())):
         features["verbatim"] = share
-    if signals.context.symbol is not None and _is_own_symbol(signals.context, row):
-        features["own_symbol"] = 1.0
+    if signals.context.symbol is not None and (feature := _symbol_feature(signals.context, row)):
+        features[feature] = 1.0
     return features
 
 
@@ -164,8 +169,8 @@ def _path_features(signals: QuerySignals, path: str) -> Mapping[str, float]:
         features["path"] = overlap
     if stem and stem <= signals.terms:
         features["stem"] = 1.0
-    if signals.context.path is not None and _is_within(signals.context.path, path):
-        features["own_file"] = 1.0
+    if signals.context.path is not None and (nearness := _nearness(signals.context.path, path)):
+        features["near_path"] = nearness
     return features
 
 
@@ -259,16 +264,25 @@ def _flat(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _is_within(context: str, path: str) -> bool:
-    """Whether a path is the caller's file, or in the caller's folder."""
-    here = PurePosixPath(context.strip("/")).parts
-    return bool(here) and PurePosixPath(path).parts[: len(here)] == here
+def _nearness(context: str, path: str) -> float:
+    """1 for the caller's file or folder, else at most `NEIGHBOUR`, by the share of the caller's folders."""
+    here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
+    if here and there[: len(here)] == here:
+        return 1.0
+    folders = here[:-1]
+    shared = sum(takewhile(bool, map(eq, folders, there[:-1])))
+    return NEIGHBOUR * shared / len(folders) if folders else 0.0
 
 
-def _is_own_symbol(context: Context, row: HitRow) -> bool:
-    """Whether a chunk is the definition that the caller works on. It has the words of what it calls."""
-    if row.symbol is None or (context.path is not None and not _is_within(context.path, row.file_path)):
-        return False
-    *scope, name = [part for part in re.split(r"[./:#]+", context.symbol or "") if part] or [""]
-    is_there = not scope or (row.scope or "").split("/")[-len(scope) :] == scope
-    return row.symbol == context.symbol or (row.symbol == name and is_there)
+def _symbol_feature(context: Context, row: HitRow) -> Literal["near_symbol", "own_symbol"] | None:
+    """Return the feature of a chunk that is the caller's symbol or lies within it.
+
+    If the path says which definition the caller works on, the caller knows it. It has the words of what it calls.
+    """
+    *around, name = [part for part in re.split(r"[./:#]+", context.symbol or "") if part] or [""]
+    scope = (row.scope or "").split("/")
+    if row.symbol is not None and row.symbol in (context.symbol, name):
+        is_it = row.symbol == context.symbol or not around or scope[-len(around) :] == around
+        is_own = context.path is not None and _nearness(context.path, row.file_path) == 1
+        return ("own_symbol" if is_own else "near_symbol") if is_it else None
+    return "near_symbol" if name and name in scope else None

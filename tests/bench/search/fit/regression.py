@@ -25,7 +25,7 @@ PULL = 0.002
 #: Questions of each group that are read: all of them would take an hour.
 READ = 60
 #: Weights that no question of the groups can tell anything about.
-UNASKED = frozenset({"own_file", "own_symbol"})
+UNASKED = frozenset({"near_path", "near_symbol", "own_symbol"})
 
 #: Changes of weights, by their names.
 Changes = dict[str, float]

@@ -242,7 +242,7 @@ def test_behind_the_first_hits_further_chunks_of_a_file_come_after_others() -> N
     assert [each.id for each in ordered].index(other.id) == CROWDED_HITS
 
 
-def test_the_callers_file_comes_first_but_not_the_definition_that_the_caller_works_on() -> None:
+def test_the_callers_file_comes_first_and_in_it_what_the_caller_does_not_work_on() -> None:
     rows = {
         name: hit_row(name, "fill it", file_path=path, symbol=name, file_id=UUID(int=number))
         for number, (name, path) in enumerate([("close", "a.py"), ("fill", "b.py"), ("open", "b.py")])
@@ -259,7 +259,7 @@ def test_the_callers_file_comes_first_but_not_the_definition_that_the_caller_wor
     assert order == {
         "none": ["close", "fill", "open"],
         "": ["fill", "open", "close"],
-        "fill": ["open", "close", "fill"],
+        "fill": ["open", "fill", "close"],
     }
 
 

@@ -164,41 +164,53 @@ def test_who_asks_for_tests_gets_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "counts"),
+    ("context", "nearness"),
     [
-        ("worker/state/tasks.py", True),
-        ("/worker/state/tasks.py", True),
-        ("worker/", True),
-        ("worker/state", True),
-        ("worker/state/files.py", False),
-        ("work", False),
-        ("state/tasks.py", False),
-        ("/", False),
+        ("worker/state/tasks.py", 1),
+        ("/worker/state/tasks.py", 1),
+        ("worker/", 1),
+        ("worker/state", 1),
+        ("worker/state/files.py", 0.5),
+        ("worker/app.py", 0.5),
+        ("worker/state/index/files.py", 1 / 3),
+        ("worker/index/files.py", 0.25),
+        ("worker/state/tasks.py/deep/files.py", 0.25),
+        ("state/tasks.py", 0),
+        ("work", 0),
+        ("setup.py", 0),
+        ("/", 0),
     ],
 )
-def test_the_callers_file_and_folder_count(context: str, counts: bool) -> None:
-    assert ("own_file" in features_of("x", row("worker/state/tasks.py"), Context(path=context))) is counts
+def test_the_callers_file_and_folders_count(context: str, nearness: float) -> None:
+    features = features_of("x", row("worker/state/tasks.py"), Context(path=context))
+    assert features.get("near_path", 0) == pytest.approx(nearness)
 
 
 @pytest.mark.parametrize(
-    ("path", "symbol", "counts"),
+    ("path", "symbol", "of_definition", "of_inside"),
     [
-        (None, "close", True),
-        (None, "Task.close", True),
-        (None, "Task#close", True),
-        (None, "Other.close", False),
-        (None, "Task", False),
-        (None, "..", False),
-        ("worker/tasks.py", "close", True),
-        ("worker", "close", True),
-        ("api/main.py", "close", False),
+        (None, "close", "near_symbol", "near_symbol"),
+        (None, "Task.close", "near_symbol", "near_symbol"),
+        (None, "Task#close", "near_symbol", "near_symbol"),
+        (None, "Task", "near_symbol", "near_symbol"),
+        (None, "Other.close", None, "near_symbol"),
+        (None, "..", None, None),
+        ("worker/tasks.py", "close", "own_symbol", "near_symbol"),
+        ("worker", "close", "own_symbol", "near_symbol"),
+        ("api/main.py", "close", "near_symbol", "near_symbol"),
     ],
 )
-def test_the_definition_that_the_caller_works_on_is_told(path: str | None, symbol: str, counts: bool) -> None:
-    chunk = row("worker/tasks.py", symbol="close", scope="Task")
-    assert ("own_symbol" in features_of("x", chunk, Context(path=path, symbol=symbol))) is counts
-    inside = row("worker/tasks.py", symbol="again", scope="Task/close")
-    assert "own_symbol" not in features_of("x", inside, Context(path=path, symbol=symbol))
+def test_the_callers_definition_counts_less_than_what_is_in_its_scope(
+    path: str | None, symbol: str, of_definition: str | None, of_inside: str | None
+) -> None:
+    context = Context(path=path, symbol=symbol)
+    chunks = [
+        row("worker/tasks.py", symbol="close", scope="Task"),
+        row("worker/tasks.py", symbol="again", scope="Task/close"),
+    ]
+    names = {"near_symbol", "own_symbol"}
+    found = [names & features_of("x", chunk, context).keys() for chunk in chunks]
+    assert found == [{name} if name else set() for name in (of_definition, of_inside)]
 
 
 def test_the_words_of_a_path_count_in_other_forms_too() -> None:
