@@ -90,7 +90,7 @@ class Filters(Times):
 
 
 class Context(BaseModel):
-    """The place where the caller is working: hits in its file and near it rank higher, and a definition it works on lower."""
+    """The place where the caller is working: hits near it rank higher, and the definition itself lower."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,7 +129,7 @@ class SearchRequest(BaseModel):
     )
     context: Annotated[Context, _NULL_IS_EMPTY] = Field(
         default_factory=Context,
-        description="Where the caller is working; hits in its file and near it rank higher, and a definition it works on lower.",
+        description="Where the caller is working; hits near it rank higher, and the definition itself lower.",
     )
     group_by_file: bool = Field(
         default=False, description="Return one hit per file, with its chunks in the file's order."

@@ -39,7 +39,7 @@ class Filters(TypedDict, total=False):
 
 
 class Context(TypedDict, total=False):
-    """The place where the caller is working: hits in its file and near it rank higher, and a definition it works on lower."""
+    """The place where the caller is working: hits near it rank higher, and the definition itself lower."""
 
     path: str
     symbol: str
