@@ -55,15 +55,17 @@ _DATA_URI = re.compile(
 )
 #: Separators between two lines of a blob: line ends, written or escaped, quotes, comment signs and joints.
 _BETWEEN = re.compile(
-    r"(?:[\s\"'`+\\.#*>|()]|[bBrR](?=[\"'])|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}"
+    r"(?:[\s\"'`+\\.#*>|()]|=(?=\r?\n)|[bBrR](?=[\"'])|(?<=\\n[\"']),|&\#x?[0-9A-Fa-f]{1,3};|(?<=\\)[rnt]|//){1,120}"
 )
 #: Maximum characters between two lines.
 _MAX_BETWEEN = 120
-_IS_BETWEEN = byte_table(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/nrt\x85\xa0")
+_IS_BETWEEN = byte_table(b" \t\n\r\f\v\"'`+\\.#*>|(),&;/=nrt\x85\xa0")
 _LINE_END = re.compile(r"\n|\\n|&\#(?:10|x[aA]);")
 #: The last line, which is shorter.
 _REST = re.compile(r"[A-Za-z0-9+/_-]{1,4096}={0,2}(?![\w+/-])")
 _PADDING = re.compile("=|%3D", re.IGNORECASE)
+#: Characters of a line that mail programs break by such a sign.
+_MAIL_LINE = range(70, 77)
 #: Minimum characters of a last line without padding. A shorter one may be a word.
 _MIN_REST = 12
 _BEHIND_ADDRESS = re.compile(r"[\s\"'<>`]")
@@ -254,6 +256,12 @@ def _joined(text: str, runs: Iterator[tuple[int, int]]) -> Iterator[_Lines]:
 def _continues(text: str, lines: _Lines, start: int, end: int) -> bool:
     first, last = lines.runs[-1]
     if start - last > _MAX_BETWEEN or not _BETWEEN.fullmatch(text, last, start):
+        return False
+    if text[last:start] == " ":
+        # lines that are folded, or pasted as one
+        return end - start == last - first
+    if text[last] == "=" and last - first not in _MAIL_LINE:
+        # the end of a token
         return False
     if not _LINE_END.search(text, last, start):
         return False

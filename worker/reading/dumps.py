@@ -38,9 +38,9 @@ _HEX = "[0-9A-Fa-f]"
 _DIGITS = rf"(?:0x)?{_HEX}{{2,8}}"
 _START = rf"[ \t]{{0,8}}(?:0x)?{_HEX}{{4,16}}[:h]?[ \t]{{1,4}}"
 #: A line: its address, at least four groups of digits, and the characters for these bytes.
-_LINE = rf"\n{_START}{_DIGITS}(?:[ \t]{{1,3}}{_DIGITS}){{3,31}}[^\n]{{0,90}}"
+_LINE = rf"\n{_START}{_DIGITS}(?:(?:[ \t]{{1,3}}|-){_DIGITS}){{3,31}}[^\n]{{0,90}}"
 _DUMP = re.compile(rf"{_LINE}(?:\n\*\r?(?=\n)|{_LINE})+")
-_ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:[ \t]{{1,4}}(?:0x)?{_HEX}{{2,8}})+)")
+_ADDRESS = re.compile(rf"\n[ \t]*(?:0x)?({_HEX}+)[:h]?((?:(?:[ \t]{{1,4}}|-)(?:0x)?{_HEX}{{2,8}})+)")
 _GROUP = re.compile(rf"{_HEX}{{2,8}}(?!x)")
 _OF_UUENCODE = r"M[ -`]{60}\r?"
 _UUENCODED = re.compile(rf"\n{_OF_UUENCODE}(?:\n{_OF_UUENCODE}){{2,}}(?:\n[ -L][ -`]{{1,60}}\r?(?=\n|\Z))?")
@@ -49,10 +49,14 @@ _BASE85 = "[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]"
 _OF_PATCH = rf"z{_BASE85}{{65}}"
 _PATCH = re.compile(rf"\n{_OF_PATCH}(?:\n{_OF_PATCH}){{2,}}(?:\n[A-Za-z]{_BASE85}{{5,65}}(?=\n|\Z))?")
 _ASCII85 = re.compile(r"<~[!-uz\s]{200,}~>")
-_ARRAY = re.compile(rf"0[xX]{_HEX}{{1,4}}\b(?:[,\s]{{1,60}}(?:\(byte\)[ ]?)?0[xX]{_HEX}{{1,4}}\b)+")
-_DIGITS_OF_ARRAY = re.compile(rf"0[xX]({_HEX}+)")
-#: Bytes as decimal numbers, perhaps with a sign, as in JSON and Java.
-_DECIMAL = "-?[0-9]{1,3}"
+_PREFIX = r"(?:0[xX]|\$|&H)"
+_ONE_OF_ARRAY = rf"{_PREFIX}{_HEX}{{1,16}}[uUlL]{{0,3}}\b"
+#: A cast, or the word of an assembler in front of the numbers of a line.
+_IN_FRONT = r"(?:\(byte\)[ ]?|(?:\.[a-z]{3,5}|[dD][bBwWdDqQ]|DC\.[BWL])[ \t]{1,9})"
+_ARRAY = re.compile(rf"{_ONE_OF_ARRAY}(?:[,\s]{{1,60}}{_IN_FRONT}?{_ONE_OF_ARRAY})+")
+_DIGITS_OF_ARRAY = re.compile(rf"{_PREFIX}({_HEX}+)")
+#: Bytes or words of 32 bits as decimal numbers, perhaps with a sign, as in JSON and Java.
+_DECIMAL = "-?[0-9]{1,10}"
 #: Repeats single characters alone: to repeat a group takes 200 bytes of memory for each number.
 _DECIMALS = re.compile(rf"(?<![\w.-]){_DECIMAL},[-0-9, \t\r\n]*[0-9](?![\w.])")
 _EACH_DECIMAL = re.compile(_DECIMAL)
@@ -65,11 +69,11 @@ _ESCAPED = re.compile(rf"{_ONE_ESCAPED}(?:(?:[^\\]|\\[^xu]){{0,60}}?{_ONE_ESCAPE
 _MIN_ESCAPED = 0.4
 _CODE = re.compile(rf"\\(?:x|u00)({_HEX}{{2}})|\\([0-3][0-7]{{2}})|%({_HEX}{{2}})")
 #: Bytes in hex with one sign between them, also at the ends of lines, as dumps of keys and registries have, or blanks.
-_BY_SIGN = rf"{_HEX}{{2}}(?P<sign>[:,]){_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{6,}}"
+_BY_SIGN = rf"{_HEX}{{2}}(?P<sign>[:,.|-]){_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{6,}}"
 _BY_SAME = rf"(?P=sign)\\?\r?\n[ \t]{{0,20}}{_HEX}{{2}}(?:(?P=sign){_HEX}{{2}}){{7,}}"
 _BY_BLANK = rf"{_HEX}{{2}}(?: {_HEX}{{2}}){{7,}}"
 _SEPARATED = re.compile(rf"\b(?:{_BY_SIGN}(?:{_BY_SAME})*|{_BY_BLANK}(?: ?\r?\n[ \t]{{0,20}}{_BY_BLANK})*)")
-_SOME_SEPARATED = re.compile(rf"{_HEX}{_HEX}[:, ](?:{_HEX}{{2}}[:, ]){{3}}")
+_SOME_SEPARATED = re.compile(rf"{_HEX}{_HEX}[:,.| -](?:{_HEX}{{2}}[:,.| -]){{3}}")
 #: Maximum bytes of a truncated character.
 _MAX_CUT = 3
 #: Number of byte values, and the minimum share of each quarter of them among the bytes of most files.
@@ -121,7 +125,7 @@ _MIN_ADDRESS, _MAX_ADDRESS, _MAX_INDENT = 4, 20, 8
 #: shortest array spans two steps.
 _BETWEEN, _STEP = 80, _MIN_CHARS_OF_ARRAY // 2
 #: Arrays of numbers have no other characters.
-_IN_NUMBERS = re.compile(rf"[-0-9a-fA-FxX:,\s\\()yt]{{{_BETWEEN}}}")
+_IN_NUMBERS = re.compile(rf"[-0-9a-fA-FxXuUlL:,.|$&H\s\\()ytdDwWqQonghrsi]{{{_BETWEEN}}}")
 #: Escapes that are counted together, and the nonblank characters among so many of a block: 7.5 for each on average, and
 #: as a block may begin and end between them, 10 in three of its stretches.
 _COUNTED, _MAX_OF_COUNTED = 256, 3_200
@@ -146,10 +150,14 @@ class _Form(NamedTuple):
 def _dumped(block: str) -> int:
     """Return the bytes of a dump whose addresses count them, in one of the usual bases."""
     lines = _ADDRESS.findall(block)
-    sizes = [sum(map(len, _GROUP.findall(groups))) // 2 for _, groups in lines]
+    groups = [_GROUP.findall(of_line) for _, of_line in lines]
     addresses = [address for address, _ in lines]
-    counted = max(_counted(addresses, sizes, base) for base in _BASES)
-    return sum(sizes) if len(lines) >= _MIN_LINES and counted >= _MIN_COUNTED * (len(lines) - 1) else 0
+    # two digits are a byte, or three in octal
+    for sizes in ([sum(map(len, of_line)) // 2 for of_line in groups], list(map(len, groups))):
+        counted = max(_counted(addresses, sizes, base) for base in _BASES)
+        if len(lines) >= _MIN_LINES and counted >= _MIN_COUNTED * (len(lines) - 1):
+            return sum(sizes)
+    return 0
 
 
 def _counted(addresses: Sequence[str], sizes: Sequence[int], base: int) -> int:
@@ -173,11 +181,22 @@ def _array(block: str) -> int:
     digits = _DIGITS_OF_ARRAY.findall(block)
     if len(digits) < _MIN_ARRAY:
         return 0
-    numbers = np.array([int(each, 16) for each in digits])
-    if int(numbers.max()) < _VALUES:
+    numbers = np.array([int(each, 16) for each in digits], dtype=np.uint64)
+    highest = int(numbers.max())
+    if highest < _VALUES:
         return len(digits)
-    is_array = _is_spread(numbers >> 8) and _goes_up_and_down(numbers)
-    return 2 * len(digits) if is_array and not _is_in_order(_rows(block, _DIGITS_OF_ARRAY)) else 0
+    if highest < _VALUES**2:
+        words = numbers.astype(np.int64)
+        is_array = _is_spread(words >> 8) and _goes_up_and_down(words)
+        return 2 * len(digits) if is_array and not _is_in_order(_rows(block, _DIGITS_OF_ARRAY)) else 0
+    return _of_words(numbers, 4 if highest < _VALUES**4 else 8)
+
+
+def _of_words(numbers: NDArray[np.uint64], width: int) -> int:
+    """Return the bytes of words if each of their bytes varies like a file's: addresses, colours and code do not."""
+    octets = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+    is_array = all(_is_spread(octets[:, place].astype(np.int64)) for place in range(width))
+    return width * len(numbers) if is_array else 0
 
 
 def _decimals(block: str) -> int:
@@ -190,6 +209,8 @@ def _decimals(block: str) -> int:
         # such as two commas in a row
         return 0
     low, high = int(numbers.min()), int(numbers.max())
+    if len(numbers) >= _MIN_ARRAY and (high - low) >= _VALUES**2 and -(_VALUES**4) // 2 <= low <= high < _VALUES**4:
+        return _of_words(numbers.view(np.uint64), 4)
     if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
         return 0
     if not _is_spread(numbers % _VALUES) or not _goes_up_and_down(numbers):
@@ -280,7 +301,7 @@ _OF_ESCAPES = _Form("bytes", _ESCAPED, _ESCAPED, _escaped)
 _SOME_ESCAPED = re.compile(_ONE_ESCAPED)
 #: Arrays of numbers, with a pattern that some part of each matches.
 _ARRAYS = {
-    re.compile("0[xX]"): _Form("bytes", _ARRAY, _ARRAY, _array),
+    re.compile(rf"{_PREFIX}{_HEX}"): _Form("bytes", _ARRAY, _ARRAY, _array),
     _SOME_DECIMALS: _Form("bytes", _DECIMALS, _DECIMALS, _decimals),
     _SOME_SEPARATED: _Form("bytes", _SEPARATED, _SEPARATED, _separated),
 }

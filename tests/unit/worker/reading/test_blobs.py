@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from schemas.content.source import ChunkSettings
@@ -217,6 +218,61 @@ BLOBS |= {
     ),
     "signs": ("json", json.dumps({"a": letters("".join(map(chr, range(33, 127))), 8_000)}), "[random characters, "),
 }
+WORDS = np.frombuffer(BYTES[:16_000], dtype="<u4")
+BLOBS |= {
+    "words in C": ("c", f"const uint32_t a[] = {{{', '.join(f'0x{word:08x}u' for word in WORDS)}}};", "[bytes, 16 kB]"),
+    "long words in C": (
+        "c",
+        "uint64_t a[] = {\n"
+        + wrapped(", ".join(f"0x{word:016X}ULL" for word in np.frombuffer(BYTES[:24_000], dtype="<u8")), 92, "  ")
+        + "};\n",
+        "[bytes, 24 kB]",
+    ),
+    "words in JSON": ("json", json.dumps({"a": WORDS.tolist()}), "[[bytes, 16 kB]]"),
+    "signed words": ("json", json.dumps({"a": WORDS.view("<i4").tolist()}, indent=1), "[bytes, 16 kB]"),
+    "bytes for an assembler": (
+        "asm",
+        "a:\n"
+        + "".join(
+            f"\t.byte {', '.join(f'0x{byte:02x}' for byte in BYTES[at : at + 16])}\n" for at in range(0, 8_000, 16)
+        ),
+        "[bytes, 8 kB]",
+    ),
+    "words for an assembler": ("asm", "a:\n" + "".join(f"\t.long\t0x{word:08x}\n" for word in WORDS), "[bytes, 16 kB]"),
+    "data for an assembler": (
+        "asm",
+        "a:\n"
+        + "".join(f"  db {','.join(f'0x{byte:02X}' for byte in BYTES[at : at + 16])}\n" for at in range(0, 8_000, 16)),
+        "[bytes, 8 kB]",
+    ),
+    "array in Pascal": ("pas", f"a = ({', '.join(f'${byte:02X}' for byte in BYTES[:8_000])});", "([bytes, 8 kB]);"),
+    "array in Basic": ("bas", f"a = Array({', '.join(f'&H{byte:02X}' for byte in BYTES[:8_000])})", "([bytes, 8 kB])"),
+    "hex with hyphens": ("txt", f"a {BYTES[:8_000].hex('-')} b", "a [bytes, 8 kB] b"),
+    "hex with dots": ("txt", f"a {BYTES[:8_000].hex('.').upper()} b", "a [bytes, 8 kB] b"),
+    "lines joined by blanks": (
+        "yaml",
+        f"a: {wrapped(BASE64[:6_080], 76).replace(chr(10), ' ')}\n",
+        "a: [base64, 5 kB]",
+    ),
+    "lines of a mail": (
+        "txt",
+        f"<img src=3D'data:image/png;base64,{wrapped(BASE64[:6_000], 75, end='=')}\n'>",
+        "[base64, 4 kB, image/png]",
+    ),
+    "a dump of a debugger": (
+        "log",
+        "".join(
+            f"{at:08x}  {BYTES[at : at + 8].hex(' ')}-{BYTES[at + 8 : at + 16].hex(' ')}  ....\n"
+            for at in range(0, 4_096, 16)
+        ),
+        "[hex dump, 4 kB]",
+    ),
+    "od -b": (
+        "log",
+        "".join(f"{at:07o} {' '.join(f'{byte:03o}' for byte in BYTES[at : at + 16])}\n" for at in range(0, 4_096, 16)),
+        "[hex dump, 4 kB]",
+    ),
+}
 IDS = [[URL_SAFE[at : at + size] for at in range(0, 100 * size, size)] for size in (8, 11, 12, 16, 21)]
 UUIDS = [str(UUID(bytes=BYTES[at : at + 16])) for at in range(0, 3_200, 16)]
 NO_BLOBS = {
@@ -295,6 +351,15 @@ NO_BLOBS = {
     "minified styles": ".aB-1{margin:0;color:#FFF}.C_d2>a:hover{background:url(/i.PNG)}" * 100,
     "words and numbers": "alpha1beta2gamma3delta4omega5" * 40,
     "letters only": "abcdefghij" * 100,
+    "addresses in memory": ", ".join(f"0x{0x7FFE_0000 + 64 * number * 7 % 65_521:08x}" for number in range(3_000)),
+    "colours of a picture": ", ".join(f"0xFF{BYTES[at : at + 3].hex()}" for at in range(3_000)),
+    "ids in a table": ", ".join(str(1_500_000_000 + 7_919 * byte) for byte in BYTES[:3_000]),
+    "times": ",".join(str(1_700_000_000 + number * 37) for number in range(3_000)),
+    "amounts": ", ".join(str(byte * 256 + 10_000) for byte in BYTES[:6_000]),
+    "hashes in a row": " ".join(f"sha384-{BASE64[at : at + 64]}" for at in range(0, 640, 64)),
+    "variables": ", ".join(f"$f{number:04x}" for number in range(3_000)),
+    "tokens with an end": "\n".join(f"{BASE64[at : at + 63]}=" for at in range(0, 6_300, 63)),
+    "addresses of cards in a row": " ".join(BYTES[at : at + 6].hex("-") for at in range(0, 24_000, 6)),
 }
 for ids in IDS:
     NO_BLOBS |= {
