@@ -24,7 +24,9 @@ PASCAL_SIGN, POWERSHELL_SIGN = re.compile("#(?<='#)[0-9$]"), re.compile(r"`u\{")
 _LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
 _IN_LITERAL = re.compile(rf"\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})(?:\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})){{0,399}}")
 #: Bytes of a name, as shells quote them within its other quotes.
-_SHELL = re.compile(r"\$'(?P<bytes>(?:\\[0-3][0-7]{2}){2,255})'")
+_OF_SHELL = r"\$'(?:\\[0-3][0-7]{2}){2,255}'"
+_SHELL = re.compile(rf"{_OF_SHELL}(?:{_OF_SHELL}){{0,31}}")
+_OCTAL = re.compile("[0-7]{3}")
 #: Characters that R could not show in its encoding.
 _OF_R = re.compile(rf"<U\+{_HEX}{{4,8}}>(?:<U\+{_HEX}{{4,8}}>){{0,255}}")
 #: Han in a style sheet, alone between quotation marks: names of fonts, mostly.
@@ -94,13 +96,15 @@ def _of_sql(text: str) -> Iterator[Edit]:
 
 
 def _of_shell(text: str) -> Iterator[Edit]:
+    done = 0
     for match in _SHELL.finditer(text) if "$'\\" in text else ():
         start, end = match.span()
         # `'G'$'\303\266''del'`, or with a bare word on a side
-        first, last = start - (text[start - 1 : start] == "'"), end + (text[end : end + 1] == "'")
-        read = _utf8(bytes(int(octal, 8) for octal in match["bytes"].split("\\")[1:]))
+        first, last = start - (start > done and text[start - 1] == "'"), end + (text[end : end + 1] == "'")
+        read = _utf8(bytes(int(octal, 8) for octal in _OCTAL.findall(match[0])))
         if read and (text[first - 1 : first].isalnum() or text[last : last + 1].isalnum()):
             yield Edit(first, last, read)
+            done = last
 
 
 def edits(text: str) -> Iterator[Edit]:

@@ -382,6 +382,7 @@ def test_a_part_is_read_as_if_nobody_knew_the_whole(
 @example("tex", [r"\ruby{a", r"b}{c} \'e"], "\n", [])
 @example("tex", [r"\'", "e"], " ", [])
 @example("text", ["cn:: R8O2ZGVs%"], "\n", [8])
+@example("text", [r"a$'\303\266'$'\303\266'", r"'a'$'\303\266''$'\303\266'"], "\n", [])
 @example("json", [r'"\u00e4', r'u00e4"'], "", [3])
 @example("json", [r'"a\\', r'\""'], "", [4])
 @example("code", ["xn--mnchen-3ya", r"\u00e4"], " ", [])
