@@ -9,7 +9,7 @@ from datetime import date
 from email.utils import parsedate_to_datetime
 from xml.etree.ElementTree import Element
 
-from schemas.content.document import DocumentProperties
+from schemas.content.document import NO_PROPERTIES, DocumentProperties
 
 #: Maximum characters of a title, and of the other texts. Longer ones are cut.
 MAX_TITLE_CHARS = 200
@@ -49,6 +49,8 @@ def properties_of(
     title: str = "", author: str = "", description: str = "", keywords: str = "", created: str = "", modified: str = ""
 ) -> DocumentProperties:
     """Return the properties on one line each, cut to their maximum, with days in ISO 8601, without default titles."""
+    if not (title or author or description or keywords or created or modified):
+        return NO_PROPERTIES
     title = _NO_TITLE.sub("", _line(title))
     return DocumentProperties(
         "" if _FILE_NAME.fullmatch(title) else title[:MAX_TITLE_CHARS].rstrip(),
@@ -86,6 +88,8 @@ def _line(text: str) -> str:
 
 def _day(text: str) -> str:
     """Return the year, month or day that a text begins with or states in the form of e-mail; "" if it does neither."""
+    if not text:
+        return ""
     match = _DAY.match(text.strip())
     with suppress(ValueError, TypeError, OverflowError):
         if match is None:

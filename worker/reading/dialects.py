@@ -21,7 +21,7 @@ _PASCAL = re.compile(rf"{_OF_PASCAL}(?:{_OF_PASCAL}){{0,1023}}(?!{_HEX})")
 #: The beginning of such an escape in a literal, and of PowerShell's.
 PASCAL_SIGN, POWERSHELL_SIGN = re.compile("#(?<='#)[0-9$]"), re.compile(r"`u\{")
 #: A literal of SQL, and the escapes within.
-_LITERAL = re.compile(r"&(?<=[uU]&)[\"'][^\"'\n]{1,2000}")
+_LITERAL = re.compile(r"&[\"'](?<=[uU]&.)[^\"'\n]{1,2000}")
 _IN_LITERAL = re.compile(rf"\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})(?:\\(?:\+{_HEX}{{6}}|{_HEX}{{4}})){{0,399}}")
 #: Bytes of a name, as shells quote them within its other quotes.
 _OF_SHELL = r"\$'(?:\\[0-3][0-7]{2}){2,255}'"

@@ -223,11 +223,9 @@ def _with_entities(text: str, escaped: Iterator[Edit]) -> Iterator[Edit]:
 
 def _entities(text: str) -> Iterator[Edit]:
     for match in ENTITY.finditer(text):
-        entity = match[0]
-        read = decoded_entity(entity)
+        read = decoded_entity(match[0])
         if read is not None:
-            start = match.start()
-            yield made_edit((start, start + len(entity), read))
+            yield made_edit((*match.span(), read))
 
 
 def _in_json(text: str) -> Iterator[Edit]:
