@@ -236,7 +236,17 @@ FORMATS = (
         isolated=True,
         root=rb"//NLM//DTD |<article\s[^<>]*\b(?:article-type|dtd-version)\s*=|<article\b[^<>]*>\s*<front>",
     ),
-    Format("opml", "opml", "worker.parse.xml.opml:read", mime="text/x-opml", isolated=True, root=rb"<opml\b"),
+    Format(
+        "opml",
+        "opml",
+        "worker.parse.xml.opml:read",
+        version=2,
+        mime="text/x-opml",
+        isolated=True,
+        root=rb"<opml\b",
+        # entries contain text of web pages
+        reading=_READ_AS_TEXT,
+    ),
     Format(
         "subtitles", "vtt srt", "worker.parse.text.subtitles:read", version=2, mime="text/vtt", reading=_READ_AS_TEXT
     ),

@@ -216,6 +216,7 @@ READ = [
     ("text", "M&uumlller caf&eacute und M&#252nchen M&#xFCnchen &ouml;l", "Müller café und München München öl"),
     ("json", '"M&amp;uumlller &amp;#252;ber &#38;uuml;bel &#x26;auml;hnlich"', '"M&uumlller über übel ähnlich"'),
     ("text", NO_ENTITY, NO_ENTITY),
+    ("opml", "- M&uuml;nchen: G&amp;ouml;del", "- München: Gödel"),
     # babel and numbers in LaTeX
     (
         "tex",
