@@ -11,13 +11,7 @@ from typing import NamedTuple
 from api.search.chunks.file_depth import Files, best_of_each_file
 from api.search.chunks.legs import Ranking, likeness
 from api.search.query.index_search import IndexSearch, SearchReport, note
-from api.search.rank.boosts import (
-    QuerySignals,
-    chunk_features,
-    max_score,
-    name_share,
-    query_signals,
-)
+from api.search.rank.boosts import QuerySignals, chunk_features, max_score, name_share, query_signals
 from api.search.rank.confidence import (
     AGREEING,
     ANSWERING_HITS,
@@ -429,10 +423,10 @@ def _add_files(scored: Sequence[_Scored], weights: Mapping[str, float], *, group
 
 def _of_files(scored: Sequence[_Scored], *, grouped: bool) -> list[FoundChunk]:
     # to hash a `UUID` takes ten times as long as its number
+    found = ((each.row, each.score) for each in scored)
     return [
-        FoundChunk(row.file_id.int, grouped or row.file_type == "code", each.score, row.total_chunks > 1)
-        for each in scored
-        for row in (each.row,)
+        FoundChunk(row.file_id.int, grouped or row.file_type == "code", score, row.total_chunks > 1)
+        for row, score in found
     ]
 
 
