@@ -7,8 +7,7 @@ steps, but finds its hits in another way: see `answer_by`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -42,7 +41,6 @@ from api.search.query.index_search import (
 )
 from api.search.query.long_query import split, with_whole_queries
 from api.search.query.no_hits import stand_in, without_files, without_store
-from api.search.query.query_vectors import announce_queries
 from api.search.query.refresh import refresh
 from api.search.query.waiting_files import search_waiting_files, with_waiting_lines
 from api.search.rank.confidence import FITS, Confidence
@@ -59,16 +57,6 @@ from worker.state.search import found_chunks
 from worker.state.search.live_rows import FoundRows, live_rows
 
 _repeated = Repeated()
-
-
-@contextmanager
-def announced(resources: Resources, index: SeenIndex, query: Query) -> Iterator[None]:
-    """Let the query be embedded along with others while it waits for its turn."""
-    is_embedded = (
-        query.mode != "keyword" and query.refresh == "none" and counts_for(resources, index, query).vector_share
-    )
-    with announce_queries(resources, index, [*split(query.texts)[0]] if is_embedded else []):
-        yield
 
 
 def answer_query(

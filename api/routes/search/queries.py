@@ -32,7 +32,6 @@ from api.http.responses import answer_json
 from api.http.shares import computing
 from api.http.sight import ListsVersion, SeenIndex
 from api.indexers.registry import answering
-from api.search.pipeline import announced
 from api.search.query.index_search import ignore_step
 from schemas.errors import (
     EmbeddingRefused,
@@ -154,11 +153,7 @@ def query_answer(
     on_step: Callable[[Step], None] = ignore_step,
 ) -> str:
     """The answer to a query as JSON. Raises `SEARCH_ERRORS`, `NoTree` and `CallerLeft`."""
-    with (
-        large_answers.answer(query.top_k, index.project_id),
-        announced(resources, index, query),
-        computing(index.project_id, disconnect.check),
-    ):
+    with large_answers.answer(query.top_k, index.project_id), computing(index.project_id, disconnect.check):
         answer = answering(query.tree).answer
 
         def make(lists: ListsVersion | None) -> Answer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from itertools import islice
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
@@ -35,48 +34,26 @@ class Coalescer(Generic[Key, Value]):
     """Sends texts at once; those that arrive during a request go together in the next. Thread-safe.
 
     `send` runs in threads of `pool`. A caller waits for the request in flight, whose answer may take long, for at most
-    `queued_seconds` before another is sent. Each request takes along the texts of up to `along` callers that have only
-    announced theirs. After an error that one of several callers may have caused, the texts of each are sent once more,
-    at the same time and alone.
+    `queued_seconds` before another is sent. After an error that one of several callers may have caused, the texts of
+    each are sent once more, at the same time and alone.
     """
 
-    def __init__(self, send: Send[Key, Value], pool: Executor, queued_seconds: float, along: int = 0) -> None:
+    def __init__(self, send: Send[Key, Value], pool: Executor, queued_seconds: float) -> None:
         self._send = send
         self._pool = pool
         self._queued_seconds = queued_seconds
-        self._along = along
         self._lock = Lock()
         self._waiting: list[_Pending[Key, Value]] = []
-        #: Oldest first.
-        self._announced: dict[Future[Mapping[str, Value]], Mapping[str, Key]] = {}
         self._working = 0
 
     def get(self, texts: Mapping[str, Key], seconds: float) -> Mapping[str, Value]:
         """The values of the texts, possibly with others. Raises what `send` raises, and `TimeoutError`."""
         return self.wait(self.begin(texts), seconds)
 
-    def announce(self, texts: Mapping[str, Key]) -> Future[Mapping[str, Value]]:
-        """Let others' requests take these texts along, until `withdraw`. `begin` asks for them if none has by then."""
+    def begin(self, texts: Mapping[str, Key]) -> Future[Mapping[str, Value]]:
+        """Ask for the texts. The caller must pass the result to `wait`, or cancel it."""
         future: Future[Mapping[str, Value]] = Future()
         with self._lock:
-            self._announced[future] = texts
-        return future
-
-    def withdraw(self, announced: Future[Mapping[str, Value]]) -> None:
-        """Take back what `announce` returned. A request that has taken the texts goes on."""
-        with self._lock:
-            self._announced.pop(announced, None)
-        announced.cancel()
-
-    def begin(
-        self, texts: Mapping[str, Key], announced: Future[Mapping[str, Value]] | None = None
-    ) -> Future[Mapping[str, Value]]:
-        """Ask for the texts, which may be `announced`. The caller must pass the result to `wait`, or cancel it."""
-        future: Future[Mapping[str, Value]] = Future() if announced is None else announced
-        with self._lock:
-            if announced is not None and self._announced.pop(announced, None) is None:
-                # a request has taken them along
-                return announced
             self._waiting.append((texts, future))
             is_idle = not self._working
             self._working += is_idle
@@ -112,10 +89,6 @@ class Coalescer(Generic[Key, Value]):
             pending = [request for request in self._waiting if request[1].set_running_or_notify_cancel()]
             self._waiting.clear()
             self._working -= not pending
-            along = [*islice(self._announced, self._along)] if pending else ()
-            pending += [(self._announced.pop(future), future) for future in along]
-            for future in along:
-                future.set_running_or_notify_cancel()
         return pending
 
     def _answer(self, pending: Sequence[_Pending[Key, Value]]) -> None:

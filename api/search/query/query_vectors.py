@@ -6,9 +6,8 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
 from functools import lru_cache, partial
 from threading import Lock
 from typing import NamedTuple
@@ -40,9 +39,6 @@ PROVIDER_QUEUED_SECONDS = 0.01
 LOCAL_SECONDS = 60.0
 #: The same as for providers. A text alone takes as long as four together, so that texts wait for each other longer.
 LOCAL_QUEUED_SECONDS = 0.05
-#: Searches that wait for their turn, whose texts go along with another's. Four texts take the local model as long as
-#: one, and providers take 32 as fast as one.
-LOCAL_ALONG, PROVIDER_ALONG = 3, 31
 #: Models whose requests a process coalesces.
 MAX_COALESCERS = 64
 #: Characters of a token, for an estimate of a request's tokens.
@@ -55,18 +51,6 @@ _Key = tuple[str, EmbedderProfile, str | None, bytes]
 class _QueryModel(NamedTuple):
     profile: EmbedderProfile
     explicit_dimensions: bool
-
-
-class _Announcement(NamedTuple):
-    """Texts that a search announced, with their keys, and the future of their vectors."""
-
-    coalescer: Coalescer[_Key, Vector]
-    texts: Mapping[str, _Key]
-    future: Future[Mapping[str, Vector]]
-
-
-#: What the search at hand announced, and has not begun yet.
-_announced: ContextVar[_Announcement | None] = ContextVar("announced", default=None)
 
 
 def _vectors(size: int) -> FairCache[_Key, Vector]:
@@ -129,15 +113,18 @@ def begin_queries(
 
     If nobody waits until the end, a request that is not sent yet need not be sent.
     """
-    vectors, missing = _known(resources, index, texts, cache)
+    keys = {text: _key(resources, index, text) for text in texts}
+    vectors = {text: vector for text, key in keys.items() if (vector := cache.get(key)) is not None}
+    missing = {text: key for text, key in keys.items() if text not in vectors}
     if not missing:
         yield lambda: [vectors[text] for text in texts]
         return
-    model, is_local = _model_of(resources, index)
+    model = _QueryModel(index.settings.embedder, index.settings.explicit_dimensions)
+    is_local = resources.budget(model.profile) is None
     if not is_local:
         provider.warm(model.profile.model)  # a process's first import takes longer than a provider is given
     coalescer = _coalescer(resources, cache, model, is_local=is_local)
-    future = coalescer.begin(missing, _taken_announcement(coalescer, missing))
+    future = coalescer.begin(missing)
 
     def result() -> list[Vector]:
         embedded = {**vectors, **_in_time(partial(coalescer.wait, future), model, is_local=is_local)}
@@ -147,55 +134,6 @@ def begin_queries(
         yield result
     finally:
         future.cancel()
-
-
-@contextmanager
-def announce_queries(
-    resources: Resources, index: Index, texts: Sequence[str], cache: VectorCache = _process_cache
-) -> Iterator[None]:
-    """Let requests for other queries take these along, while the search waits for its turn. `begin_queries` may follow.
-
-    Searches that wait send one request instead of one each, and that is a tenth of what a search costs.
-    """
-    _, missing = _known(resources, index, texts, cache)
-    if not missing:
-        yield
-        return
-    model, is_local = _model_of(resources, index)
-    coalescer = _coalescer(resources, cache, model, is_local=is_local)
-    announcement = _Announcement(coalescer, missing, coalescer.announce(missing))
-    token = _announced.set(announcement)
-    try:
-        yield
-    finally:
-        _announced.reset(token)
-        coalescer.withdraw(announcement.future)
-
-
-def _taken_announcement(
-    coalescer: Coalescer[_Key, Vector], missing: Mapping[str, _Key]
-) -> Future[Mapping[str, Vector]] | None:
-    """What the search at hand announced, if these are its texts. It is used once: an error must not last."""
-    found = _announced.get()
-    if found is None or found.coalescer is not coalescer or not missing.keys() <= found.texts.keys():
-        return None
-    _announced.set(None)
-    return found.future
-
-
-def _known(
-    resources: Resources, index: Index, texts: Sequence[str], cache: VectorCache
-) -> tuple[dict[str, Vector], dict[str, _Key]]:
-    """The cached vectors of texts, and the keys of the other texts."""
-    keys = {text: _key(resources, index, text) for text in texts}
-    vectors = {text: vector for text, key in keys.items() if (vector := cache.get(key)) is not None}
-    return vectors, {text: key for text, key in keys.items() if text not in vectors}
-
-
-def _model_of(resources: Resources, index: Index) -> tuple[_QueryModel, bool]:
-    """The model of an index, and whether it is local."""
-    model = _QueryModel(index.settings.embedder, index.settings.explicit_dimensions)
-    return model, resources.budget(model.profile) is None
 
 
 def _in_time(
@@ -219,8 +157,8 @@ def _coalescer(
 ) -> Coalescer[_Key, Vector]:
     send = partial(_embed_and_cache, resources, cache, model)
     if is_local:
-        return Coalescer(send, _local_threads, LOCAL_QUEUED_SECONDS, LOCAL_ALONG)
-    return Coalescer(send, _provider_threads, PROVIDER_QUEUED_SECONDS, PROVIDER_ALONG)
+        return Coalescer(send, _local_threads, LOCAL_QUEUED_SECONDS)
+    return Coalescer(send, _provider_threads, PROVIDER_QUEUED_SECONDS)
 
 
 def _embed_and_cache(

@@ -170,10 +170,7 @@ class Slots:
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[None]:
-        """Release a slot of the caller during the block, then wait for a slot again without a limit.
-
-        It gets the next one of its owner: who has begun ends before others begin.
-        """
+        """Release a slot of the caller during the block, then wait for a slot again without a limit."""
         self.release(owner)
         try:
             yield
@@ -181,14 +178,10 @@ class Slots:
             self._acquire(_go_on, owner, is_bounded=False)
 
     def join(self, turn: Turn, owner: str, *, is_bounded: bool = True) -> None:
-        """Wait for a slot, which is given by `turn.set()`. Raises `QueueFull`, if the queue `is_bounded`.
-
-        If it is not, the turn comes before those of the owner's other callers.
-        """
+        """Wait for a slot, which is given by `turn.set()`. Raises `QueueFull`, if the queue `is_bounded`."""
         with self._lock:
             self._recent.note(owner)
-            queue = self._waiting.setdefault(owner, deque())
-            queue.append(turn) if is_bounded else queue.appendleft(turn)
+            self._waiting.setdefault(owner, deque()).append(turn)
             self._grant()
             if is_bounded and not turn.is_set() and self._is_crowded(owner):
                 self._forget(turn, owner)

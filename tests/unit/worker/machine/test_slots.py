@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Event, Thread
 
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.stack.processes import wait_until
 from schemas.errors import EstimateBusy, SearchBusy
 from tests import coroutines
 from worker.machine.sharing.slots import MAX_REST_SECONDS, QueueFull, RecentOwners, Slots
@@ -187,33 +185,6 @@ def test_a_slot_that_is_lent_is_taken_again() -> None:
             pass
     with slots.within(0.01, busy, "b"):
         pass
-
-
-def test_who_lent_a_slot_gets_it_before_others_of_its_owner_begin() -> None:
-    slots, order, is_lent, may_return = Slots(1), list[str](), Event(), Event()
-
-    def lender() -> None:
-        with slots.waiting(lambda: None, "a"):
-            with slots.lend("a"):
-                is_lent.set()
-                assert may_return.wait(20)
-            order.append("lender")
-
-    def other() -> None:
-        with slots.waiting(lambda: None, "a"):
-            order.append("other")
-
-    with ThreadPoolExecutor(3) as threads:
-        begun = threads.submit(lender)
-        assert is_lent.wait(20)
-        with slots.waiting(lambda: None, "a"):
-            others = [threads.submit(other) for _ in range(2)]
-            assert wait_until(lambda: len(slots._waiting.get("a", ())) == 2, 20)
-            may_return.set()
-            assert wait_until(lambda: len(slots._waiting["a"]) == 3, 20)
-        for each in (begun, *others):
-            each.result(20)
-    assert order == ["lender", "other", "other"]
 
 
 def test_so_many_wait_but_each_owner_may_have_one() -> None:

@@ -118,34 +118,6 @@ def test_a_text_at_which_the_provider_fails_is_nobody_elses_trouble(
     assert provider.shared == [len(texts) > 1 for texts in provider.requests]
 
 
-def test_announced_texts_go_along_with_the_next_request(
-    threads: ThreadPoolExecutor, callers: ThreadPoolExecutor, provider: Provider
-) -> None:
-    provider.go.set()
-    coalescer: Coalescer[None, int] = Coalescer(provider.send, threads, SECONDS, along=2)
-    announced = {text: coalescer.announce({text: None}) for text in ("left", "a", "bb", "ccc", "dddd")}
-    coalescer.withdraw(announced.pop("left"))
-    assert coalescer.get({"first": None}, SECONDS)["first"] == 5
-    for text, future in announced.items():
-        assert coalescer.wait(coalescer.begin({text: None}, future), SECONDS)[text] == len(text)
-        coalescer.withdraw(future)
-    assert provider.requests == [["a", "bb", "first"], ["ccc", "dddd"]]
-    assert provider.shared == [True, True]
-    assert coalescer.get({"next": None}, SECONDS) == {"next": 4}
-
-
-def test_an_announced_text_that_is_refused_is_nobody_elses_trouble(
-    threads: ThreadPoolExecutor, provider: Provider
-) -> None:
-    provider.go.set()
-    coalescer: Coalescer[None, int] = Coalescer(provider.send, threads, SECONDS, along=2)
-    bad, good = coalescer.announce({"bad": None}), coalescer.announce({"good": None})
-    assert coalescer.get({"first": None}, SECONDS) == {"first": 5}
-    assert coalescer.wait(coalescer.begin({"good": None}, good), SECONDS) == {"good": 4}
-    with pytest.raises(EmbeddingRefused):
-        coalescer.wait(coalescer.begin({"bad": None}, bad), SECONDS)
-
-
 def test_those_that_are_sent_again_do_not_wait_for_each_other(callers: ThreadPoolExecutor, provider: Provider) -> None:
     together = Barrier(3)
 

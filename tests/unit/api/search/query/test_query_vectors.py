@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from threading import Event, Semaphore
-from typing import Any, Literal, NoReturn
-from unittest.mock import Mock
+from threading import Event
+from typing import NoReturn
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
-from api.http.disconnect import Disconnect
-from api.http.sight import seen
-from api.routes.search import queries
-from api.search import pipeline
 from api.search.query import query_vectors
 from api.search.query.query_vectors import LOCAL_SECONDS, VectorCache, begin_queries, embed_queries
 from api.stack.processes import wait_until
-from schemas.content.acl import EVERYTHING
 from schemas.content.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.errors import EmbeddingUnavailable
-from schemas.queries.search import Query
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake, Limits
 from worker.embed import Vectors
@@ -118,49 +110,6 @@ def test_queries_that_share_a_request_with_a_bad_one_are_answered_after_two(
     provider.reset()
     # a text that is too long is cut, and sent once more
     assert (sent[0], sorted(sent[1:])) == (7, [1] * (7 + bad.startswith("long")))
-
-
-def test_searches_that_wait_for_their_turn_share_a_request(
-    resources: Resources, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen_index, asked, turn = seen(index(), EVERYTHING), [f"{uuid4()} {number}" for number in range(3)], Semaphore(0)
-
-    @contextmanager
-    def one_at_a_time(*_: object) -> Iterator[None]:
-        with turn:
-            yield
-
-    def answer(*given: Any, **_: object) -> int:
-        return len(embed_queries(resources, seen_index, given[3].texts))
-
-    monkeypatch.setattr(queries, "computing", one_at_a_time)
-    monkeypatch.setattr(queries, "answering", lambda _: Mock(answer=answer))
-    monkeypatch.setattr(queries, "answer_json", lambda _query, found: found)
-    monkeypatch.setattr(pipeline, "counts_for", lambda *_: Mock(vector_share=0.5))
-    coalescer = query_vectors._coalescer(
-        resources,
-        query_vectors._process_cache,
-        query_vectors._QueryModel(seen_index.settings.embedder, explicit_dimensions=False),
-        is_local=False,
-    )
-
-    def ask(text: str, mode: Literal["hybrid", "keyword"] = "hybrid") -> object:
-        query = Query(query=text, mode=mode)
-        return queries.query_answer(resources, uuid4(), seen_index, query, Disconnect())
-
-    with ThreadPoolExecutor(4) as callers, ExitStack() as at_end:
-        at_end.callback(turn.release, 8)
-        found = [callers.submit(ask, text) for text in asked]
-        assert wait_until(lambda: len(coalescer._announced) == len(asked), 60)
-        turn.release()
-        assert [each.result() for each in found] == [1, 1, 1]
-        assert [request.inputs for request in provider.audit.requests] == [3]
-        turn.acquire()
-        words = callers.submit(ask, "only words", "keyword")
-        assert wait_until(lambda: bool(turn._cond._waiters), 60)  # type: ignore[attr-defined] # of the library
-        assert not coalescer._announced
-        turn.release()
-        assert words.result() == 1
 
 
 def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFake) -> None:
