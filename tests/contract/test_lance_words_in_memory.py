@@ -414,3 +414,67 @@ def test_searches_during_edits_see_whole_states(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_filtered_search_goes_on_while_others_read_newer_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LanceStore(tmp_path, has_keywords=True)
+    asked = Leg(9, keywords="get", conditions=[Condition("file_type", "in", ["py"])])
+
+    def write(numbers: range) -> None:
+        words = keywords_of("", "", "get user", "en")
+        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {"file_type": "py"}, words) for n in numbers])
+
+    def found(self: WordMemory, *args: Any) -> Ranked | None:
+        if newer:
+            write(newer.pop())
+            store.search(SPACE, [Leg(9, keywords="user")])
+        return find(self, *args)
+
+    find, newer = WordMemory.found, [range(4, 6)]
+    write(range(4))
+    warmed(store, SPACE)
+    monkeypatch.setattr(WordMemory, "found", found)
+    assert sorted(numbers(store.search(SPACE, [asked])[0])) == [0, 1, 2, 3]
+    assert newer == []
+    assert len(store.search(SPACE, [replace(asked, limit=8)])[0]) == 6
+
+
+def test_rows_keep_their_ids_if_memory_is_short_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LanceStore(tmp_path, has_keywords=True)
+
+    def write(numbers: range) -> None:
+        words = [keywords_of("", "", f"word{n}", "en") for n in numbers]
+        written = zip(numbers, words, strict=True)
+        store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D, n / 7), {}, each) for n, each in written])
+
+    def advanced(*args: Any) -> Any:
+        if short:
+            raise short.pop()
+        return advance(*args)
+
+    advance, short = growing_rows._advanced, [MemoryError()]
+    write(range(8))
+    warmed(store, SPACE)
+    monkeypatch.setattr(growing_rows, "_advanced", advanced)
+    write(range(8, 12))
+    with pytest.raises(MemoryError):
+        store.search(SPACE, [Leg(1, keywords="word9")])
+    write(range(12, 15))
+    for number in range(15):
+        asked = [Leg(1, keywords=f"word{number}"), Leg(1, vector=axis(number % D, number / 7))]
+        assert [numbers(each) for each in searched_in_memory(store, asked, monkeypatch)] == [[number], [number]]
+
+
+def test_words_beyond_their_limit_are_not_read_for_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LanceStore(tmp_path, has_keywords=True, word_bytes=6_000)
+    words = [keywords_of("", "", f"get user{n}", "en") for n in range(400)]
+    store.write(SPACE, D, [VectorRow(UUID(int=n), None, {}, words[n]) for n in range(400)])
+    warmed(store, SPACE)
+    assert _in_memory(store)[1].is_too_large()
+    monkeypatch.setattr(WordMemory, "are_same", None)
+    store.write(SPACE, D, [VectorRow(UUID(int=n), axis(n % D), {}, words[n], 1) for n in range(400)])
+    assert len(store.search(SPACE, [Leg(400, vector=axis(2))])[0]) == 400

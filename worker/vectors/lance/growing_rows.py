@@ -131,13 +131,15 @@ class GrowingNamespaceRows:
             filled = places[stays]
             unit[filled] = read.unit[stays]
             self._rough.replace(unit, filled)
-            new_ids = [read.ids[at] for at in np.flatnonzero(is_new).tolist()]
-            before.ids.extend(new_ids)
-            self._places.update(zip(new_ids, range(used, used + new), strict=True))
             at = places.copy()
             at[is_new] = np.arange(used, used + new)
             after = _advanced(before, version, changes, at, np.concatenate(gone))
-            self._latest = version, replace(after, unit=unit, rough=self._rough_of(unit))
+            after = replace(after, unit=unit, rough=self._rough_of(unit))
+            # last, because all versions share them: what takes memory may fail
+            new_ids = [read.ids[at] for at in np.flatnonzero(is_new).tolist()]
+            before.ids.extend(new_ids)
+            self._places.update(zip(new_ids, range(used, used + new), strict=True))
+            self._latest = version, after
             return True
 
     def _positions(self, before: NamespaceRows, ids: Sequence[str]) -> Positions:

@@ -121,12 +121,14 @@ class WordMemory:
 
         Returns None if only Lance can answer: words are missing from memory.
         """
-        state, name = self._state, COLUMNS[leg.field]
+        # in this order, because words that are too large lose their state first
+        vocabularies, state, name = self._vocabularies, self._state, COLUMNS[leg.field]
         if state is None or name not in state or _covered(state) < len(rows.unit):
             return None
-        numbers = bm25.known_numbers(self._vocabularies[name], words(leg), every=leg.phrase)
+        numbers = bm25.known_numbers(vocabularies[name], words(leg), every=leg.phrase)
         now = self._statistics_of(rows, state)[name]
-        scores = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)
+        # the words may be those of a later version, whose new rows are at the end
+        scores = bm25.scores(state[name].blocks, numbers, now, every=leg.phrase)[: len(rows.unit)]
         scores = scores if passing is None else bm25.within(scores, passing)
         found = bm25.best_positions(scores, leg.limit)
         return rows.ranked(found, scores[found], leg.limit, descending=True)
@@ -236,7 +238,9 @@ class WordMemories:
         if read is None:
             return lambda _, positions: np.ones(len(positions), np.bool_)
         memory = self._kept.get(namespace, (number,))
-        return partial(memory.are_same, read) if memory is not None and memory.is_of(growing) else None
+        if memory is None or memory.is_too_large() or not memory.is_of(growing):
+            return None
+        return partial(memory.are_same, read)
 
     def read(self, namespace: str, number: int, growing: GrowingNamespaceRows, rows: NamespaceRows, read: Read) -> None:
         """Read the words of rows that are not in memory yet. The parameters are those of `of`."""
