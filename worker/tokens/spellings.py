@@ -164,8 +164,13 @@ _GROUPED = {
     )
     for sign in (",", "'")
 }
+#: Maximum such numbers of a text that has them without their signs, too. With more, it is like a table of numbers, and
+#: each new number would cost the index more than a word of prose does.
+MAX_WHOLE_NUMBERS = 4
 #: The same signs and others in a query.
-_THOUSANDS = re.compile(r"(?<=\d)[,.'\u2019_ ](?=\d{3}(?!\d))")
+_THOUSANDS = re.compile(
+    r"(?<![\w.,'\u2019])(?<!\d )\d{1,3}(?P<sign>[,.'\u2019_ ])\d{3}(?:(?P=sign)\d{3}){0,4}(?!\w|(?P=sign)\d)"
+)
 #: A query that is the number of a phone or an account in groups, and its minimum characters.
 _IN_GROUPS = re.compile(r"\+?[A-Za-z]{0,2}\d{2,4}(?:(?:[ -]| ?/ ?)\d{1,7}){1,9}")
 _MIN_GROUPED = 8
@@ -241,8 +246,9 @@ def numbered(text: str) -> list[str]:
     return [*found, *_in_thousands(text)]
 
 
-def _in_thousands(text: str) -> Iterator[str]:
-    """Yield the numbers that a text writes in thousands, without the signs between."""
+def _in_thousands(text: str) -> Collection[str]:
+    """Return the numbers that a text writes in thousands, without the signs; none of more than `MAX_WHOLE_NUMBERS`."""
+    numbers = dict[str, None]()
     for sign, (some, number) in _GROUPED.items():
         done = 0
         for match in some.finditer(text) if sign in text else ():
@@ -252,7 +258,10 @@ def _in_thousands(text: str) -> Iterator[str]:
             found = next((whole for at in range(first, match.start()) if (whole := number.match(text, at))), None)
             done = found.end() if found else match.end()
             if found:
-                yield found[0].replace(sign, "")
+                numbers[found[0].replace(sign, "")] = None
+                if len(numbers) > MAX_WHOLE_NUMBERS:
+                    return ()
+    return numbers
 
 
 def _beside_numbers(text: str) -> list[tuple[_Apart, re.Match[str]]]:
@@ -361,17 +370,17 @@ def joined(query: str, dropped: Collection[str]) -> list[str]:
     """
     is_grouped = _IN_GROUPS.fullmatch(query.strip()) is not None and len(query) >= _MIN_GROUPED
     account = "".join(filter(str.isalnum, query)) if is_grouped else ""
-    query, thousands = _THOUSANDS.subn("", query)
+    numbers = ["".join(filter(str.isdigit, number[0])) for number in _THOUSANDS.finditer(query)]
     words = list(_QUERY_WORD.finditer(query))
     stops = [_is_stop_half(word[0], dropped) for word in words]
-    found = [canonical(word[0]) for word in words if not word[0].isalnum() or (thousands and word[0].isdigit())]
+    found = [canonical(word[0]) for word in words if not word[0].isalnum()]
     if len(words) <= MAX_JOINED_WORDS:
         for (first, second), is_stop in zip(pairwise(words), stops, strict=False):
             if not is_stop and _NARROW.fullmatch(query, first.end(), second.start()):
                 found.append(canonical(f"{first[0]}-{second[0]}"))
     if len(words) in JOINED_NAMES and not any(stops):
         found.append(canonical("-".join(word[0] for word in words)))
-    return list(dict.fromkeys(word.lower() for word in (*found, account) if word.strip(AROUND)))
+    return list(dict.fromkeys(word.lower() for word in (*found, *numbers, account) if word.strip(AROUND)))
 
 
 def asked_also(word: str) -> Iterator[str]:

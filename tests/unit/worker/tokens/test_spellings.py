@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import pytest
@@ -9,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.tokens.keywords import IN_ENGLISH, keywords_of, query_tokens
-from worker.tokens.spellings import JOINED_NAMES, LONG_HASH, MAX_APART, MAX_JOINED_WORDS, SHORT_HASH, joined, numbered
+from worker.tokens.spellings import (
+    JOINED_NAMES,
+    LONG_HASH,
+    MAX_APART,
+    MAX_JOINED_WORDS,
+    MAX_WHOLE_NUMBERS,
+    SHORT_HASH,
+    joined,
+    numbered,
+)
 
 #: Spellings that find each other, beyond those that every keyword index is asked for.
 ALIKE = [
@@ -105,6 +115,24 @@ FROM_QUERY = [
     ("+49 89 1234567", "+49891234567"),
     ("030 / 123456", "030123456"),
 ]
+#: Queries in which a number precedes one of three digits, and tokens of texts that they still find.
+KEPT = [
+    ("iPhone 15 256 GB", "iphone15 256gb"),
+    ("Windows 11 512 GB", "windows11 512gb"),
+    ("GPT 4 128 k", "gpt4 128k"),
+    ("error 404 500", "error404"),
+    ("RFC 8259 123", "rfc8259"),
+    ("ISO 9001 123 a", "iso9001"),
+    ("python 3.11 100", "python3.11"),
+    ("node 18.123", "node18.123 18.123"),
+    ("Boeing 747 400", "747-400"),
+    ("ip 172.16.254.123", "172.16.254.123"),
+    ("192.168.1.100:8080", "192.168.1.100"),
+    ("libfoo.so.1.234", "libfooso1.234"),
+    ("24 7 365", "24-7"),
+    ("1,000", "1 000 1000"),
+    ("a population of 1 234 567 people", "1234567"),
+]
 #: What looks alike and is not.
 APART = [
     ("32 GB", "64MB"),
@@ -146,6 +174,26 @@ def test_spellings_share_a_token(query: str, text: str) -> None:
 @pytest.mark.parametrize(("query", "text"), FROM_QUERY)
 def test_signs_of_a_query_do_not_hide_a_number(query: str, text: str) -> None:
     assert shared(query, text)
+
+
+@pytest.mark.parametrize(("query", "tokens"), KEPT)
+def test_signs_between_thousands_do_not_change_other_words_of_a_query(query: str, tokens: str) -> None:
+    assert set(tokens.split()) <= set(query_tokens(query, "code", IN_ENGLISH))
+
+
+@pytest.mark.parametrize(
+    "query", ["1,0000", "12345 000", "1,234,5", "1.2.345", "3.11 100", "v1.234", "x_1_000", "1 000 00", "x 24 7 365"]
+)
+def test_only_a_number_in_groups_of_three_is_asked_for_without_its_signs(query: str) -> None:
+    assert not any(word.isdigit() for word in joined(query, ()))
+
+
+@pytest.mark.parametrize("number", ["1,234", "1'234"])
+def test_a_text_with_few_numbers_has_them_without_signs(number: str) -> None:
+    """A table of numbers has none: each would be a new word of the index."""
+    few = [f"{number},{part}".replace(",", number[1]) for part in range(100, 100 + MAX_WHOLE_NUMBERS)]
+    assert numbered("; ".join(few * 2)) == [re.sub(r"\D", "", each) for each in few]
+    assert numbered("; ".join([*few, number])) == []
 
 
 @pytest.mark.parametrize(("query", "text"), APART)
