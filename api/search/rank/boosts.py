@@ -32,6 +32,8 @@ _TEST = re.compile(
     r"(^|[/._-])([Tt]ests?|testing|testdata|specs?|__tests__)/|(^|/)(test_|conftest|tests?\.)|[._-](tests?|spec)\.\w+$"
     r"|[a-z0-9](Tests?|Spec)\.\w+$"
 )
+#: The parameters of a function or a type, and signs around the name of a type.
+_ARGUMENTS, _WITHOUT_BRACKETS = re.compile(r"<[^<>]*>|(?<=[\w>])\(.*"), dict.fromkeys(map(ord, "()*&"))
 #: Words with which a query asks for tests, which otherwise rank lower.
 _ASKS_FOR_TESTS = frozenset(("test", "tests", "testing", "tested", "fixture", "spec"))
 #: Maximum paths and names whose terms a process caches.
@@ -277,12 +279,26 @@ def _nearness(context: str, path: str) -> float:
 def _symbol_feature(context: Context, row: HitRow) -> Literal["near_symbol", "own_symbol"] | None:
     """Return the feature of a chunk that is the caller's symbol or lies within it.
 
-    If the path says which definition the caller works on, the caller knows it. It has the words of what it calls.
+    If the path names the file of the definition, the caller knows it. It has the words of what it calls.
     """
-    *around, name = [part for part in re.split(r"[./:#]+", context.symbol or "") if part] or [""]
-    scope = (row.scope or "").split("/")
-    if row.symbol is not None and row.symbol in (context.symbol, name):
-        is_it = row.symbol == context.symbol or not around or scope[-len(around) :] == around
-        is_own = context.path is not None and _nearness(context.path, row.file_path) == 1
-        return ("own_symbol" if is_own else "near_symbol") if is_it else None
-    return "near_symbol" if name and name in scope else None
+    asked, scope = context.symbol or "", row.scope.split("/") if row.scope else []
+    names = _names(asked)
+    if not names:
+        return None
+    if row.symbol and (row.symbol == asked or _is_same(names, scope, _names(row.symbol))):
+        here = PurePosixPath((context.path or "").strip("/"))
+        return "own_symbol" if here == PurePosixPath(row.file_path) else "near_symbol"
+    return "near_symbol" if asked in scope or names[-1] in scope else None
+
+
+def _is_same(asked: Sequence[str], scope: Sequence[str], symbol: Sequence[str]) -> bool:
+    """Return whether names end with a symbol, and their modules, files and classes before it fit its scope."""
+    around, name = asked[: -len(symbol)], asked[-len(symbol) :]
+    return name == symbol and all(map(eq, reversed(around), reversed(scope)))
+
+
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _names(symbol: str) -> tuple[str, ...]:
+    """Return the names in a qualified one: `pkg.Class.method(x)`, `a.py::test`, `(*T).Method`, `vector<int>::push`."""
+    named = _ARGUMENTS.sub("", symbol).translate(_WITHOUT_BRACKETS)
+    return tuple(filter(None, re.split(r"[./:#]+", named)))

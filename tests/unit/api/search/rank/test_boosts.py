@@ -196,7 +196,8 @@ def test_the_callers_file_and_folders_count(context: str, nearness: float) -> No
         (None, "Other.close", None, "near_symbol"),
         (None, "..", None, None),
         ("worker/tasks.py", "close", "own_symbol", "near_symbol"),
-        ("worker", "close", "own_symbol", "near_symbol"),
+        ("/worker/tasks.py", "close", "own_symbol", "near_symbol"),
+        ("worker", "close", "near_symbol", "near_symbol"),
         ("api/main.py", "close", "near_symbol", "near_symbol"),
     ],
 )
@@ -211,6 +212,39 @@ def test_the_callers_definition_counts_less_than_what_is_in_its_scope(
     names = {"near_symbol", "own_symbol"}
     found = [names & features_of("x", chunk, context).keys() for chunk in chunks]
     assert found == [{name} if name else set() for name in (of_definition, of_inside)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "scope", "symbol", "is_it"),
+    [
+        ("pkg.module.Class.method", "Class", "method", True),
+        ("pkg.module.Class.method", None, "Class.method", True),
+        ("module.func", None, "func", True),
+        ("src/a.py:func", None, "func", True),
+        ("a.py::Class::method", "Class", "method", True),
+        ("Class.method", "Outer/Class", "method", True),
+        ("pkg.Other.Class.method", "Outer/Class", "method", False),
+        ("method", None, "Class.method", False),
+        ("func()", None, "func", True),
+        ("mod.func(f(x), y.z)", None, "func", True),
+        ("(*T).Method", "T", "Method", True),
+        ("pkg.(*T).Method", "T", "Method", True),
+        ("(*U).Method", "T", "Method", False),
+        ("std::vector<int>::push", "vector", "push", True),
+        ("push<T>(x)", "vector", "push", True),
+        ("Installation (Linux)", "Setup", "Installation (Linux)", True),
+        ("::", None, "", False),
+        ("()", None, "", False),
+    ],
+)
+def test_a_symbol_may_be_qualified(asked: str, scope: str | None, symbol: str, is_it: bool) -> None:
+    found = features_of("x", row("src/a.py", symbol=symbol, scope=scope), Context(symbol=asked))
+    assert ("near_symbol" in found) == is_it
+
+
+def test_a_heading_with_brackets_is_a_scope() -> None:
+    context = Context(symbol="Installation (Linux)")
+    assert "near_symbol" in features_of("x", row("a.md", symbol="Disk", scope="Installation (Linux)"), context)
 
 
 def test_the_words_of_a_path_count_in_other_forms_too() -> None:
