@@ -281,14 +281,14 @@ def _symbol_feature(context: Context, row: HitRow) -> Literal["near_symbol", "ow
 
     If the path names the file of the definition, the caller knows it. It has the words of what it calls.
     """
-    asked, scope = context.symbol or "", row.scope.split("/") if row.scope else []
+    asked, scope = context.symbol or "", row.scope or ""
     names = _names(asked)
     if not names:
         return None
-    if row.symbol and (row.symbol == asked or _is_same(names, scope, _names(row.symbol))):
+    if row.symbol and (row.symbol == asked or _is_same(names, _names(scope), _names(row.symbol))):
         here = PurePosixPath((context.path or "").strip("/"))
         return "own_symbol" if here == PurePosixPath(row.file_path) else "near_symbol"
-    return "near_symbol" if asked in scope or names[-1] in scope else None
+    return None if {asked, names[-1]}.isdisjoint(scope.split("/")) else "near_symbol"
 
 
 def _is_same(asked: Sequence[str], scope: Sequence[str], symbol: Sequence[str]) -> bool:
@@ -301,4 +301,4 @@ def _is_same(asked: Sequence[str], scope: Sequence[str], symbol: Sequence[str]) 
 def _names(symbol: str) -> tuple[str, ...]:
     """Return the names in a qualified one: `pkg.Class.method(x)`, `a.py::test`, `(*T).Method`, `vector<int>::push`."""
     named = _ARGUMENTS.sub("", symbol).translate(_WITHOUT_BRACKETS)
-    return tuple(filter(None, re.split(r"[./:#]+", named)))
+    return tuple(filter(None, re.split(r"[./:#\\]+", named)))
