@@ -99,10 +99,11 @@ _MAX_SMALL_PAIRS, _MIN_SIGNS = 0.15, 60
 _MAX_OF_ONE_SIGN = 0.25
 #: Share of letters among the digits of hex; numbers have none.
 _MIN_HEX_LETTERS = 0.2
+#: Minimum share of small numbers in an array of words. A fifth of random words are small, but few ids of accounts.
+_MIN_SMALL, _LARGE = 0.1, 10**9
 #: Files for chip programmers: Intel's and Motorola's.
 _OF_RECORDS = rf"\n(?::|S[0-3]){_HEX}{{10,80}}\r?"
 _RECORDS = re.compile(rf"{_OF_RECORDS}(?:{_OF_RECORDS}){{{_MIN_LINES - 1},}}(?=\n|\Z)")
-
 
 #: Characters of addresses and digits are one kind here.
 _SHAPES = bytes(
@@ -176,10 +177,8 @@ def _uuencoded(block: str) -> int:
 
 def _array(block: str) -> int:
     """Return the bytes of an array of bytes, or of byte pairs that are not a sorted table."""
-    if len(block) < _MIN_CHARS_OF_ARRAY:
-        return 0
     digits = _DIGITS_OF_ARRAY.findall(block)
-    if len(digits) < _MIN_ARRAY:
+    if len(digits) < _MIN_ARRAY or (block[0] in "$&" and not _is_hex(digits)):
         return 0
     numbers = np.array([int(each, 16) for each in digits], dtype=np.uint64)
     highest = int(numbers.max())
@@ -201,8 +200,6 @@ def _of_words(numbers: NDArray[np.uint64], width: int) -> int:
 
 def _decimals(block: str) -> int:
     """Return the bytes of an array of numbers that are distributed like a file's bytes."""
-    if len(block) < _MIN_CHARS_OF_ARRAY:
-        return 0
     try:
         numbers = np.fromstring(block, dtype=np.int64, sep=",")
     except ValueError:
@@ -210,7 +207,8 @@ def _decimals(block: str) -> int:
         return 0
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) >= _MIN_ARRAY and (high - low) >= _VALUES**2 and -(_VALUES**4) // 2 <= low <= high < _VALUES**4:
-        return _of_words(numbers.view(np.uint64), 4)
+        is_mixed = np.mean(np.abs(numbers) < _LARGE) >= _MIN_SMALL
+        return _of_words(numbers.view(np.uint64), 4) if is_mixed else 0
     if len(numbers) < _MIN_ARRAY or not (0 <= low <= high < _VALUES or -_VALUES // 2 <= low <= high < _VALUES // 2):
         return 0
     if not _is_spread(numbers % _VALUES) or not _goes_up_and_down(numbers):
@@ -248,8 +246,6 @@ def _goes_up_and_down(numbers: NDArray[np.int64]) -> bool:
 
 def _escaped(block: str) -> int:
     """Return the bytes of escapes that are not UTF-8 text, and of the signs between them."""
-    if len(block) < _MIN_CHARS_OF_ARRAY:
-        return 0
     data = bytes(int(hexes or octal or percent, 8 if octal else 16) for hexes, octal, percent in _CODE.findall(block))
     between = len("".join(_CODE.sub("", block).split()))
     size = len(data) + between
@@ -284,11 +280,14 @@ def _is_text(data: bytes) -> bool:
 
 
 def _separated(block: str) -> int:
-    if len(block) < _MIN_CHARS_OF_ARRAY:
-        return 0
     pairs = re.findall(_HEX + "{2}", block)
-    letters = sum(map(str.isalpha, block))
-    return len(pairs) if len(pairs) >= _MIN_ARRAY and letters >= _MIN_HEX_LETTERS * 2 * len(pairs) else 0
+    return len(pairs) if len(pairs) >= _MIN_ARRAY and _is_hex(pairs) else 0
+
+
+def _is_hex(numbers: Sequence[str]) -> bool:
+    """Return whether numbers have as many letters as hex: prices have none."""
+    digits = "".join(numbers)
+    return sum(map(str.isalpha, digits)) >= _MIN_HEX_LETTERS * len(digits)
 
 
 _HEX_DUMP = _Form("hex dump", _DUMP, re.compile(_LINE), _dumped)
@@ -445,6 +444,7 @@ def _shown(octets: Bytes) -> int:
 
 def _of_form(text: str, form: _Form) -> Iterator[Edit]:
     """Yield the blocks of one form, at their positions in the text without its first line break."""
+    least = _MIN_CHARS_OF_ARRAY if form.kind == "bytes" else 0
     for match in form.pattern.finditer(text):
-        if size := form.size(match[0]):
+        if match.end() - match.start() >= least and (size := form.size(match[0])):
             yield Edit(match.start() - (match[0][0] != "\n"), match.end() - 1, placeholder(form.kind, size))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from worker.reading import tex_signs
@@ -97,11 +98,11 @@ _GERMAN = {
     "~": "-",
     "|": "",
 }
-#: Beginnings of German words with an umlaut, which babel writes after a quotation mark. Quoted words of English have
-#: none of them.
+#: Beginnings of German words with an umlaut, which babel writes after a quotation mark. Few words of English have them.
 _BEGINNING = (
-    r"[Uu](?=b(?!iq|unt)|ppig)|[Oo](?=ffn|ffent|st(?:err|l)|ko[ln]|rtl|l(?![a-z])|l[bfhkmprstwz])"
-    r"|[Aa](?=hn|nder[nu]|ndert|rzt|rger|pfel|u\"s|qui[vl]|gypt|lter[enrs]|ltest|ngst[el]|sthet|tz[et]|mter)"
+    r"[Uu](?=b(?!iq|unt|iso)|ppig)|[Oo](?=ffn|ffent|st(?:err|lich)|ko[ln]|rtl|l(?![a-z])"
+    r"|l(?!fac|mec|son|bers)[bfhkmprstwz])|[Aa](?=hn|nder[nu]|ndert|rzt|rger|pfel|u\"s|qui[vl]|gypt"
+    r"|lter(?:e[mnrs]?|n)(?![a-z])|ltest|ngst[el]|sthet|tz[et]|mter)"
 )
 _FIRST_TWO = [
     one + two for ones, twos in (("Uu", "bp"), ("Oo", "fskrl"), ("Aa", "hnrpuqgltsm")) for one in ones for two in twos
@@ -132,7 +133,7 @@ _EDIT = re.compile(
     r"|(?<=\^)\^(?:\^\^(?P<wide>[0-9a-f]{4})|(?P<octets>[c-f][0-9a-f](?:\^\^[89ab][0-9a-f]){1,3})"
     r"|(?P<byte>(?![df]7)[c-f][0-9a-f]))"
     r"|(?<=[^\W\d_]\")(?P<german>[aouAOUsz=~|-])(?=[^\W\d_]|\"[aousz])"
-    rf"|(?<=\")(?:(?<=[^\W\d_]{{2}}\")(?P<last>s)(?!\w)|(?<![\w\\]\")(?P<first>{_BEGINNING}))"
+    rf"|(?<=\")(?:(?<=[^\W\d_][aeiouyäöü]\")(?P<last>s)(?!\w)|(?<![\w\\]\")(?P<first>{_BEGINNING}))"
     # capitals that BibTeX must keep
     r"|(?<=\{)(?:(?<![\\\w}\]]\{)(?P<start>[^\W\d_]{1,8})\}(?=[^\W\d_]|\\[\"'`^~=.])"
     r"|(?<=[^\W\d_]\{)(?P<empty>)\}(?=[^\W\d_])|(?<=[^\W\d_]\{)(?P<inner>[^\W\d_]{1,8})\}))"
@@ -151,8 +152,9 @@ _DECODED: dict[str, Callable[[str], str]] = {
 #: Characters before a brace that are searched for a command whose argument it opens.
 _MAX_COMMAND = 32
 #: Quotation marks that are not babel's. One that is open before a word's last letter ends behind the word.
-_QUOTE = re.compile(rf'(?<![^\W\d_]|\\)"(?!{_BEGINNING})|"(?![^\W\d_])')
-_QUOTED_WORD = re.compile(r'"[^\W\d_]{1,40}"(?![^\W\d_])')
+_QUOTE = re.compile(rf'"(?:(?<![^\W\d_]"|\\")(?!{_BEGINNING})|(?![^\W\d_]))')
+#: One word, or a few until the next quotation mark, if that is none of babel's.
+_QUOTED_WORDS = re.compile(r"\"(?:[^\W\d_]{1,40}\"(?![^\W\d_])|(?:[^\"\n\\]|\\.){1,60}(?<!\s)\"(?![\w\"'`=~|-]))")
 _MAX_QUOTED = 200
 #: Blanks after the sign before a value of BibTeX.
 _MAX_BEFORE_VALUE = 4
@@ -162,7 +164,7 @@ _FIRST_LATIN = 0xC0
 
 def may_have(text: str) -> bool:
     """Return whether a text may have a command, braces, a byte, a letter after a quotation mark, or an entity."""
-    return "\\" in text or "{" in text or '"' in text or "^^" in text or _has_entities(text)
+    return "\\" in text or "{" in text or '"' in text or "^^" in text or "&" in text
 
 
 def edits(text: str) -> Iterator[Edit]:
@@ -182,8 +184,9 @@ def _entities(text: str) -> Iterator[Edit]:
 
 def _commands(text: str) -> Iterator[Edit]:
     if may_have(text):
+        quotes = _Quotes(text)
         for match in _EDIT.finditer(text) if len(text) < tex_signs.MIN_CHARS else _matches(text):
-            if edit := _edit(text, match):
+            if edit := _edit(text, match, quotes):
                 yield edit
 
 
@@ -196,12 +199,31 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _edit(text: str, match: re.Match[str]) -> Edit | None:
+class _Quotes:
+    """Counts the quotation marks that are not babel's, at places in order. Each is examined once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._places: deque[int] = deque()
+        self._done = 0
+
+    def before(self, place: int) -> int:
+        """Return the number of those shortly before a place of the text, on the same line."""
+        first = max(0, place - _MAX_QUOTED)
+        first = max(first, self._text.rfind("\n", first, place) + 1)
+        self._places += (quote.start() for quote in _QUOTE.finditer(self._text, max(first, self._done), place))
+        self._done = place
+        while self._places and self._places[0] < first:
+            self._places.popleft()
+        return len(self._places)
+
+
+def _edit(text: str, match: re.Match[str], quotes: _Quotes) -> Edit | None:
     start, end = match.span()
     kind = match.lastgroup or ""
     if kind in {"inner", "empty"}:
         return made_edit((start, end, match[kind])) if _word_before(text, start) else None
-    if kind in {"first", "last"} and not _is_german(text, match):
+    if (kind == "first" and _is_quoted(text, start)) or (kind == "last" and quotes.before(start) % 2):
         return None
     if kind in _DECODED:
         return made_edit((start, end, _DECODED[kind](match[kind])))
@@ -222,14 +244,10 @@ def _of_carets(digits: str) -> str:
     return read if len(read) == 1 and read.isprintable() else ""
 
 
-def _is_german(text: str, match: re.Match[str]) -> bool:
-    """Return whether a quotation mark beside a word is babel's, and quotes neither the word nor a value."""
-    start = match.start()
-    if match["first"]:
-        before = text[max(0, start - _MAX_BEFORE_VALUE) : start].rstrip(" \t")
-        return not before.endswith(("=", "#")) and _QUOTED_WORD.match(text, start) is None
-    line = text.rfind("\n", 0, start) + 1
-    return len(_QUOTE.findall(text, max(line, start - _MAX_QUOTED), start)) % 2 == 0
+def _is_quoted(text: str, start: int) -> bool:
+    """Return whether a quotation mark before a word quotes it, or a value, and is not babel's."""
+    before = text[max(0, start - _MAX_BEFORE_VALUE) : start].rstrip(" \t")
+    return before.endswith(("=", "#")) or _QUOTED_WORDS.match(text, start) is not None
 
 
 def _letter(match: re.Match[str]) -> str:

@@ -182,7 +182,7 @@ TEX = Way(
     tex.may_have,
     {sign: re.compile(re.escape(sign)) for sign in ("\\", "{", '"', "^^")} | {"&": _IN_CODED["&"]},
     rf"\\|\{{|\^\^|[^\W\d_]\"|\"[AOUaou]|{_ENTITY}",
-    r"\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,13}|[{}]|(?:\^\^[c-f][0-9a-f]){1,4}|\^{4}[0-9a-f]{4}"
-    rf'|"[A-Za-z=~|-]|{_ENTITY}',
+    r"\\(?:text|quot|guil)[a-z]{3,17}|[{\\][^\n]{1,13}|[{}]|\^{4}[0-9a-f]{4}"
+    rf'|\^\^[c-f][0-9a-f](?:\^\^[89a-f][0-9a-f]){{0,3}}|"[A-Za-z=~|-]|{_ENTITY}',
     Borders(lambda text: r"\ruby" in text, b'\\{^"&', at_start=b""),
 )

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from schemas.content.source import ChunkSettings
-from tests.pumps import grows_too_fast
+from tests.pumps import grows_too_fast, seconds
 from tests.unit.worker.chunk.chunking import Characters, cut
 from worker.reading import embedded
 from worker.reading.blobs import blobs
@@ -358,6 +358,10 @@ NO_BLOBS = {
     "amounts": ", ".join(str(byte * 256 + 10_000) for byte in BYTES[:6_000]),
     "hashes in a row": " ".join(f"sha384-{BASE64[at : at + 64]}" for at in range(0, 640, 64)),
     "variables": ", ".join(f"$f{number:04x}" for number in range(3_000)),
+    "ids of ten digits": json.dumps([10**9 + int(word) * 3 // 4 for word in WORDS]),
+    "prices": " ".join(f"${10 + byte % 90}," for byte in BYTES[:6_000]),
+    "prices of Basic": ", ".join(f"&H{10 + byte % 90}" for byte in BYTES[:6_000]),
+    "parameters": "$1 ,$2 " * 3_000,
     "tokens with an end": "\n".join(f"{BASE64[at : at + 63]}=" for at in range(0, 6_300, 63)),
     "addresses of cards in a row": " ".join(BYTES[at : at + 6].hex("-") for at in range(0, 24_000, 6)),
 }
@@ -455,3 +459,12 @@ def test_characters_are_those_that_are_read() -> None:
 @pytest.mark.parametrize("type_", ["json", "code", "markdown", "tex", "text"])
 def test_hostile_texts_take_linear_time(part: str, type_: str) -> None:
     assert not grows_too_fast(partial(embedded, type_), lambda size: part * (size // len(part)), 200_000)
+
+
+@pytest.mark.parametrize("part", ['Ma"s ', '"Ma"s ', '"Au"s ', '"Uber '])
+def test_a_quotation_mark_beside_a_word_takes_as_long_as_one_within(part: str) -> None:
+    beside, within = (
+        min(seconds(partial(embedded, "tex"), each * (500_000 // len(each)), 20) for _ in range(3))
+        for each in (part, 'a"se ')
+    )
+    assert beside < 4 * within

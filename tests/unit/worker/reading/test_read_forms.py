@@ -68,6 +68,18 @@ NO_DIALECT = (
 NO_ENTITY = "?a=1&auml=2&aring1=3 x&uuml=1 &ether &oslash &#1234 a&#65b a&acute"
 #: Quoted words, and inches.
 NO_BABEL = r'"Only" "this" and "Uber", "ubiquitous" "upper" "office" "alter" "Order" "all" 5"s the "class"s name'
+#: Quotations of several words, and words of English that begin like German ones. They are quoted up to another line.
+NO_GERMAN = r"""the boss"s and John"s "Uber drivers" "Olson and G{\"o}del", "Alter ego" ("Oldies, but goldies").
+"Ubisoft
+"Alternatives
+"Alterations
+"Altered
+"Olson
+"Olmec
+"Olfactory
+"Olbers
+"Ostler
+"""
 READ = [
     # JSON
     ("json", r'"Schr\u00f6derweg"', '"Schröderweg"'),
@@ -225,10 +237,18 @@ READ = [
     ),
     ("tex", r'Ma"s und Fu"s. (gro"s)', "Maß und Fuß. (groß)"),
     ("tex", NO_BABEL, NO_BABEL),
+    ("tex", NO_GERMAN, NO_GERMAN.replace(r"{\"o}", "ö")),
+    (
+        "tex",
+        r""""Uber "ja" und "Olfarbe am Flu"s. "Ostliche "altere Br"ucke: "Uber alles"' "Offner "= x""",
+        r"""Über "ja" und Ölfarbe am Fluß. Östliche ältere Brücke: Über alles"' Öffner "= x""",
+    ),
     ("bibtex", 'title = "Ubung", a # "Ubung"', 'title = "Ubung", a # "Ubung"'),
     ("tex", r"""G\char"F6del {\char'366}l G\symbol{246}del \char246{}l""", "Gödel öl Gödel öl"),
     ("tex", r'\char65 \char"41 \chapter{a} \symbolic', r'\char65 \char"41 \chapter{a} \symbolic'),
     ("tex", "G^^^^00f6del G^^c3^^b6del ^^^^5927^^^^718a", "Gödel Gödel 大熊"),
+    ("tex", "G^^c3^^b6del", "Gödel"),
+    ("tex", "^^e5^^a4^^a7^^e7^^86^^8a", "大熊"),
     ("bibtex", "G&ouml;del &amp; M&#252;ller", "Gödel & Müller"),
 ]
 
@@ -387,6 +407,7 @@ def test_a_part_is_read_as_if_nobody_knew_the_whole(
 @example("json", [r'"\u00e4', r'u00e4"'], "", [3])
 @example("json", [r'"a\\', r'\""'], "", [4])
 @example("code", ["xn--mnchen-3ya", r"\u00e4"], " ", [])
+@example("tex", ["x&uuml=1"], " ", [6])
 def test_parts_are_read_as_alone_and_as_within_the_text(
     type_: str, lines: list[str], end: str, others: list[int]
 ) -> None:
