@@ -36,6 +36,10 @@ _LEAST_CONFIDENCE = 0.0005
 _FIRST_BEYOND_LATIN = "\u0370"
 #: Alphabets of which no word has letters of two.
 _ALPHABETS = {"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "HEBREW", "ARABIC", "SYRIAC", "THAANA", "NKO"}
+#: Bytes beyond ASCII in different pieces of names. More are not UTF-8 by chance.
+_MAX_BY_CHANCE, _BEYOND_ASCII = 8, re.compile(rb"[\x80-\xff]+")
+#: Emoji, also those that Python does not know. Their first two bytes begin no word in other encodings.
+_EMOJI = re.compile("[\U0001f000-\U0001ffff]")
 _USUAL_SIGNS = re.compile("[\u3000-\u3003\u3008-\u3011\u2013-\u2026\uff01-\uff65]")
 
 
@@ -43,7 +47,7 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     """Return the encoding in which all names are text, the likeliest if there are several."""
     from chardet import detect_all
 
-    if all(map(_is_utf8_name, names)):
+    if all(map(is_utf8, names)) and (_is_long(names) or all(map(_is_likely, names))):
         return "utf-8"
     sample = b"\n".join(names)[:_SAMPLE_BYTES]
     found = detect_all(sample, ignore_threshold=True, include_encodings=_ENCODINGS)
@@ -61,11 +65,18 @@ def likely_encoding(names: Sequence[bytes]) -> str:
     return max(fitting, key=likelihood.__getitem__, default="cp437")
 
 
-def _is_utf8_name(name: bytes) -> bool:
-    """Return whether a name is UTF-8, without letters of two alphabets side by side, as short names of Chinese have."""
-    if not is_utf8(name):
-        return False
-    text = name.decode()
+def _is_long(names: Sequence[bytes]) -> bool:
+    """Return whether names have too many bytes beyond ASCII to be UTF-8 by chance. A repeated piece counts once."""
+    pieces = {piece for name in names for piece in _BEYOND_ASCII.findall(name)}
+    return sum(map(len, pieces)) > _MAX_BY_CHANCE
+
+
+def _is_likely(name: bytes) -> bool:
+    """Return whether a name is text in UTF-8 without letters of two alphabets side by side.
+
+    Short Chinese names have such letters if they are UTF-8 by chance.
+    """
+    text = "".join(sign for sign in _EMOJI.sub(" ", name.decode()) if unicodedata.category(sign) != "Cf")
     pairs = ((_alphabet(one), _alphabet(two)) for one, two in pairwise(text))
     return text.isprintable() and not any(one and two and one != two for one, two in pairs)
 

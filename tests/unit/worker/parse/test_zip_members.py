@@ -138,7 +138,24 @@ def read_or_none(opened: Container, path: str) -> bytes | None:
 # names
 
 NAMES = {
-    "utf-8": [["Übersicht.txt"], ["报告.docx"], ["日本語/テスト.md", "plain.md"], ["Zürich und Москва.txt", "5 µΩ.md"]],
+    "utf-8": [
+        ["Übersicht.txt"],
+        ["报告.docx"],
+        ["日本語/テスト.md", "plain.md"],
+        ["Zürich und Москва.txt", "5 µΩ.md"],
+        # signs that are not shown
+        ["می\u200cخو\u0627\u0647م.txt"],
+        ["Übersicht.txt", "Größe.xlsx", "👩\u200d💻.png"],
+        ["\u200eשל\u05d5ם.txt"],
+        ["Schif\u00adfahrt über.txt"],
+        ["résumé\u200b.txt"],
+        # an emoji that is newer than the table of signs
+        ["\U0001fae8 é.txt"],
+        ["Straße.md", "x\U0001fadf.png"],
+        # two alphabets side by side
+        ["Л\u0435кцияΔx.txt"],
+        ["Müller.docx", "Größe.xlsx", "Öl.md", "βéta.txt"],
+    ],
     "gb18030": [
         ["报告.docx"],
         ["中文文件.txt", "数据/说明.md"],
@@ -178,7 +195,12 @@ NAMES = {
 }
 
 #: Names that are UTF-8 by chance, too.
-BY_CHANCE = [("gb18030", ["图片"]), ("cp866", ["резюме.doc"])]
+BY_CHANCE = [
+    ("gb18030", ["图片"]),
+    ("cp866", ["резюме.doc"]),
+    ("gb18030", ["图片/a.jpg", "图片/b.jpg", "图片/c.jpg"]),
+    ("cp866", ["резюме.doc", "резюме 2.doc"]),
+]
 
 
 def flagless(names: list[bytes]) -> bytes:
