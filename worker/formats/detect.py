@@ -146,10 +146,24 @@ def _text_format(named: Format, data: bytes) -> Format:
     """Return the format of a file whose content contradicts its name: usually some kind of text."""
     if named.type == "pdf" and _is_pdf(data[:PDF_HEADER_WITHIN]):
         return named
-    if named.type in _PACKAGES and _ZIP_HEAD in data[:_HEADER_WITHIN]:
+    if named.type in _PACKAGES and begins_container(data):
         return PACKAGE
+    return _format_of_text(named, data)
+
+
+def _format_of_text(named: Format, data: bytes) -> Format:
     format_ = disguised.format_of_text(named, data) or BY_TYPE["text"]
     return _by_root(data) if format_.type == "xml" else format_
+
+
+def begins_container(data: bytes) -> bool:
+    """Return whether a ZIP container begins here or behind the bytes that a server may put before it."""
+    return _ZIP_HEAD in data[:_HEADER_WITHIN]
+
+
+def without_header(format_: Format, data: bytes) -> Format | None:
+    """Return the format of the text that a damaged PDF without a header at its start may be; None for other files."""
+    return _format_of_text(format_, data) if format_.type == "pdf" and signature_of(data) is None else None
 
 
 def _is_pdf(head: bytes) -> bool:

@@ -401,7 +401,9 @@ PACKAGE = Format(
     "",
     "worker.parse.office.zip_container:read",
     isolated=True,
-    root=rb"http://schemas\.microsoft\.com/office/2006/xmlPackage|<(?:\w+:)?wordDocument\b",
+    # the first tag alone, because stylesheets name the namespaces, too
+    root=rb"\A(?:[^<]|<[?!])*<(?:\w+:)?(?:package|wordDocument)\s[^<>]*"
+    rb"http://schemas\.microsoft\.com/office/(?:2006/xmlPackage|word/2003/wordml)",
 )
 
 BY_TYPE = {format_.type: format_ for format_ in FORMATS}

@@ -17,10 +17,12 @@ from worker.parse.encodings import decode
 
 _PART = re.compile(r"<(?:\w+:)?part\s([^<>]*)>")
 _END_OF_PART = re.compile(r"</(?:\w+:)?part\s*>")
-_ATTRIBUTE = re.compile(r"(?:\w+:)?(name|contentType)\s*=\s*[\"']([^\"']*)[\"']")
+_ATTRIBUTE = re.compile(r"(?<!\w)(?:\w+:)?(name|contentType)\s*=\s*[\"']([^\"']*)[\"']")
 _XML = re.compile(r"<(?:\w+:)?xmlData\b[^<>]*>")
 _END_OF_XML = re.compile(r"</(?:\w+:)?xmlData\s*>\s*\Z")
 _BINARY = re.compile(r"<(?:\w+:)?binaryData\b[^<>]*>([A-Za-z0-9+/=\s]*)")
+#: Maximum bytes of a name in a container, and the characters of a longer one that a message shows.
+_MAX_NAME_BYTES, _SHOWN = 65_535, 40
 _TYPES, _MAIN, _STYLES = "[Content_Types].xml", "word/document.xml", "word/styles.xml"
 _DEFAULTS = (
     '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
@@ -42,15 +44,19 @@ _OFFICE_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relat
 _RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
 
 
-def packed(data: bytes) -> bytes:
-    """Return the ZIP container of such a text, whose parts may be damaged. Raises what `encodings.decode` does."""
+def packed(data: bytes) -> tuple[bytes, list[str]]:
+    """Return the ZIP container of such a text, and the beginnings of names that are too long for one.
+
+    The parts may be damaged. Raises what `encodings.decode` does.
+    """
     text = decode(data)
     parts = dict(_parts_of_2003(text) if _ROOT_2003.search(text) else _parts(text))
+    named = {name: content for name, content in parts.items() if len(name.encode()) <= _MAX_NAME_BYTES}
     made = BytesIO()
     with ZipFile(made, "w", ZIP_STORED) as archive:
-        for name, content in parts.items():
+        for name, content in named.items():
             archive.writestr(name, content)
-    return made.getvalue()
+    return made.getvalue(), [f"{name[:_SHOWN]}…" for name in parts if name not in named]
 
 
 def _parts(text: str) -> Iterator[tuple[str, bytes]]:

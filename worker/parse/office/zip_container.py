@@ -13,6 +13,7 @@ from defusedxml.ElementTree import fromstring
 from schemas.content.document import Document
 from schemas.errors import FileError
 from schemas.reason import Reason
+from worker.formats.detect import begins_container
 from worker.formats.registry import BY_TYPE, FORMATS, Format, import_function
 from worker.parse import flat_office, zip_members
 from worker.parse.limits import Limits, too_large
@@ -45,32 +46,33 @@ _BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMAT
 
 def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
-    if _XML.match(data):
-        data = flat_office.packed(data)
+    lost = list[str]()
+    if _XML.match(data) and not begins_container(data):
+        data, lost = flat_office.packed(data)
     try:
         lists = dict[str, bytes]()
         with open_container(data, limits, lists=lists) as archive:
             names = archive.namelist()
             format_ = _format(names, archive.read)
-            lost = mended.check_relations(lists, names, format_)
+            unrelated = mended.check_relations(lists, names, format_)
             document: Document = import_function(format_.reader)(data, limits)
-            document = mended.noted(document, [*lost, *mended.missing_files(lists, names)])
+            document = mended.noted(document, [*lost, *unrelated, *mended.missing_files(lists, names)])
             return with_pictures(document, _pictures(names, archive.read), limits)
     except MemoryError:
         raise
     except FileError as failure:
         if failure.reason is not Reason.PARSE_FAILED:
             raise
-        return _read_damaged(data, limits, failure)
+        return _read_damaged(data, limits, failure, lost)
     except Exception as failure:  # noqa: BLE001 - libraries raise all kinds of exceptions on damaged files
-        return _read_damaged(data, limits, failure)
+        return _read_damaged(data, limits, failure, lost)
 
 
-def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
-    """Return the document of the readable parts. Raises `failure` if they have no text."""
+def _read_damaged(data: bytes, limits: Limits, failure: Exception, lost: list[str]) -> Document:
+    """Return the document of the readable parts, where `lost` are missing. Raises `failure` if they have no text."""
     max_bytes, excess = _budget(data, limits)
     try:
-        contents, lost = mended.unpack(data, max_bytes)
+        contents, damaged = mended.unpack(data, max_bytes)
     except zip_members.TooMuchError:
         raise excess from None
     except BadZipFile:
@@ -78,7 +80,9 @@ def _read_damaged(data: bytes, limits: Limits, failure: Exception) -> Document:
     if not contents:
         raise failure
     format_ = _format(contents, contents.__getitem__)
-    document = mended.read_mended(contents, lost, format_, import_function(format_.reader), limits, failure)
+    document = mended.read_mended(
+        contents, [*lost, *damaged], format_, import_function(format_.reader), limits, failure
+    )
     return with_pictures(document, _pictures(contents, contents.__getitem__), limits)
 
 

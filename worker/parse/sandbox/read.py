@@ -10,6 +10,7 @@ from operator import attrgetter
 from schemas.content.document import Document, DocumentProperties
 from schemas.errors import FileError
 from schemas.reason import Reason
+from worker.formats.detect import without_header
 from worker.formats.registry import Format, import_function
 from worker.parse.encodings import decode
 from worker.parse.limits import Limits
@@ -35,8 +36,9 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     try:
         document = _read(format_, data, limits, language)
     except FileError as error:
-        found = error.reason is Reason.PARSE_FAILED and read_damaged(
-            lambda filled: _read(format_, filled, limits, language), data, format_.type, limits
+        found = error.reason is Reason.PARSE_FAILED and (
+            read_damaged(lambda filled: _read(format_, filled, limits, language), data, format_.type, limits)
+            or _without_header(format_, data, limits)
         )
         if not found:
             raise
@@ -47,6 +49,15 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     if above := opening(document):
         document = replace(document, properties=replace(document.properties, opening=above))
     return _cleaned(document)
+
+
+def _without_header(format_: Format, data: bytes, limits: Limits) -> Document | None:
+    """Return the text of a file that only mentions a PDF's header; None for other files."""
+    other = without_header(format_, data)
+    try:
+        return _read(other, data, limits, None) if other else None
+    except FileError:
+        return None
 
 
 def _read(format_: Format, data: bytes, limits: Limits, language: str | None) -> Document:

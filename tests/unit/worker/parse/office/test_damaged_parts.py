@@ -339,9 +339,10 @@ def test_what_is_around_cells_loses_none(around: str) -> None:
     assert [word for word in words if word not in text_] == []
 
 
+@pytest.mark.parametrize("header", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"<br />\n<b>Warning</b>: x\n"])
 @pytest.mark.parametrize("name", MADE)
-def test_a_document_behind_a_header_of_a_server_is_read(name: str) -> None:
-    data = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" + packed(made(name))
+def test_a_document_behind_a_header_of_a_server_is_read(name: str, header: bytes) -> None:
+    data = header + packed(made(name))
     assert [
         word for words in MADE[name][1].values() for word in words if word not in parse(name, data, LIMITS).text
     ] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -15,7 +16,7 @@ from pptx.oxml import parse_xml
 from tests.contract.samples import PACKAGES, of, zipped
 from tests.parsing import parse
 from tests.unit.worker.parse.office.saving import saved
-from worker.parse import Limits
+from worker.parse import Limits, flat_office
 
 LIMITS = Limits()
 OPEN = "application/vnd.openxmlformats-officedocument"
@@ -174,3 +175,49 @@ def test_the_xml_of_word_2003_is_read_as_a_document(name: str, encoding: str) ->
     assert document.type == "docx"
     assert document.text.startswith("# The Donau\n\nBelow.\n\n| a | b |")
     assert not document.note
+
+
+PACKAGE_NAMES = 'xmlns:pkg="http://schemas.microsoft.com/office/2006/xmlPackage"'
+OTHER_XML = {
+    "a stylesheet that makes packages": f'<xsl:stylesheet version="1.0" {PACKAGE_NAMES} xmlns:xsl="urn:x">'
+    '<xsl:template match="/"><pkg:package><pkg:part pkg:name="/a.xml"><pkg:xmlData>Harbour</pkg:xmlData></pkg:part>'
+    "</pkg:package></xsl:template></xsl:stylesheet>",
+    "a text that names the namespace": f"<a {PACKAGE_NAMES}><b>Harbour</b></a>",
+    "a package below": f"<a><pkg:package {PACKAGE_NAMES}>Harbour</pkg:package></a>",
+    "another package": f"<package-list {PACKAGE_NAMES}>Harbour</package-list>",
+    "a document of Word below": '<xsl:stylesheet xmlns:xsl="urn:x"><w:wordDocument '
+    'xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml"/>Harbour</xsl:stylesheet>',
+}
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.xsl", "a.docx"])
+@pytest.mark.parametrize("content", OTHER_XML)
+def test_xml_that_only_mentions_a_package_stays_xml(content: str, name: str) -> None:
+    document = parse(name, f'<?xml version="1.0"?>\n{OTHER_XML[content]}'.encode(), LIMITS)
+    assert (document.type, "Harbour" in document.text) == ("xml", True)
+
+
+@pytest.mark.parametrize(
+    "before", ["<!-- <a> -->", "<!DOCTYPE pkg:package>", '<?mso-application progid="Word.Document"?>']
+)
+def test_what_stands_before_the_first_tag_hides_no_package(before: str) -> None:
+    sample = "docx/berth.docx"
+    data = flat(members_of(sample)).replace(b"<pkg:package", before.encode() + b"<pkg:package", 1)
+    assert parse("a.xml", data, LIMITS) == parse(sample, of(sample), LIMITS)
+
+
+@pytest.mark.parametrize("damage", [b"", b"<w:body><"])
+def test_a_part_whose_name_is_too_long_for_a_container_is_named(damage: bytes) -> None:
+    data = flat(members_of("docx/berth.docx")).replace(b"<w:body>", damage or b"<w:body>", 1)
+    part = b'<pkg:part pkg:name="/word/%s"><pkg:xmlData/></pkg:part>' % (b"a" * 70_000)
+    document = parse("a.xml", data.replace(b"</pkg:package>", part + b"</pkg:package>"), LIMITS)
+    assert "Berth 12" in document.text
+    assert "word/aaa" in document.note
+    assert len(document.note) < 300
+
+
+def test_names_of_attributes_are_read_in_linear_time() -> None:
+    data = f"<pkg:package {PACKAGE_NAMES}><pkg:part {'a' * 100_000}></pkg:part></pkg:package>".encode()
+    started = time.process_time()
+    flat_office.packed(data)
+    assert time.process_time() - started < 2

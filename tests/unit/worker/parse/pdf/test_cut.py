@@ -134,3 +134,23 @@ def test_a_file_without_its_header_is_read(dropped: int) -> None:
 @pytest.mark.parametrize("data", [b"1 0 obj is no file\n" * 4, b"endobj and 7 0 object\n", b"words of a text\n"])
 def test_a_text_with_the_name_of_a_pdf_stays_a_text(data: bytes) -> None:
     assert parse("a.pdf", data, LIMITS).type == "text"
+
+
+@pytest.mark.parametrize(
+    ("data", "type_"),
+    [
+        (b"<html><body>%s%%PDF-1.4 is a header, and 1 0 obj << is an object</body></html>", "html"),
+        (b"Notes: %s%%PDF-1.4 is a header\n", "text"),
+        (b"Notes: %s 1 0 obj << and endobj\n", "text"),
+    ],
+)
+@pytest.mark.parametrize("size", [20, 600])
+def test_a_page_and_a_text_about_pdf_files_stay_what_they_are(data: bytes, type_: str, size: int) -> None:
+    document = parse("a.pdf", data % (b"word " * size), LIMITS)
+    assert (document.type, "word word" in document.text) == (type_, True)
+
+
+def test_a_damaged_file_behind_other_bytes_is_damaged() -> None:
+    with pytest.raises(FileError) as refused:
+        parse("a.pdf", b"HTTP/1.1 200 OK\r\n" * 100 + b"%PDF-1.7\n" + bytes(range(256)), LIMITS)
+    assert refused.value.reason is Reason.PARSE_FAILED
