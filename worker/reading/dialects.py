@@ -42,6 +42,12 @@ _AMBIGUOUS = re.compile(
     rf"|(?P<octets>[c-fC-F]{_HEX}(?:\\[89abAB]{_HEX}){{1,3}}(?:\\[c-fC-F]{_HEX}(?:\\[89abAB]{_HEX}){{1,3}}){{0,31}})"
     rf"|(?P<style>[c-fC-F]{_HEX}(?:\\[c-fC-F]{_HEX}){{0,31}}) (?=[^\W\d_]))"
 )
+#: Signs between a path or a value and what precedes it.
+_SEPARATOR = re.compile(r"[\s\"'`=,+]")
+#: What a path has, but no value of a directory: a drive, a server, a name, or a byte that is no text.
+_IN_PATH = re.compile(rf":\\|\\\\|\\(?!{_HEX}{{2}})\w|\\[c-fC-F]{_HEX}(?!\\[89abAB])")
+#: Characters in front of bytes that are searched for a path.
+_MAX_PATH = 64
 _HEXES = re.compile(f"{_HEX}+")
 #: The end of a word, and the characters that may precede one.
 _QUOTES = "\"'`"
@@ -138,7 +144,9 @@ def _of_r(text: str) -> Iterator[Edit]:
 def _han(text: str) -> Iterator[Edit]:
     for match in _HAN.finditer(text) if "\\" in text else ():
         codes = [int(code, 16) for code in match[0].split("\\")[1:]]
-        if min(codes) >= _FIRST_HAN and (read := _letters(codes)):
+        # folders may have numbers
+        is_hex = any(map(str.isalpha, match[0]))
+        if is_hex and min(codes) >= _FIRST_HAN and (read := _letters(codes)):
             yield Edit(*match.span(), read)
 
 
@@ -182,9 +190,18 @@ def _is_meant(text: str, match: re.Match[str], read: str) -> bool:
     if match["pair"]:
         return before.isalpha() and after.islower() and read.islower()
     if match["octets"]:
-        return before.isalpha() or (after.islower() and before in _BEFORE_VALUE)
+        # no word begins in Latin and ends in another alphabet
+        is_in_word = before.isalpha() and not (before.isascii() and ord(read[0]) >= _FIRST_GREEK)
+        is_meant = is_in_word or (after.islower() and before in _BEFORE_VALUE)
+        return is_meant and not _is_in_path(text, match.start())
     # rich text has fonts: `\f0 `
     return before.isalpha() or (before in _QUOTES and (read.istitle() or read in _UMLAUTS))
+
+
+def _is_in_path(text: str, place: int) -> bool:
+    """Return whether the word up to a place is a path with backslashes."""
+    word = _SEPARATOR.split(text[max(0, place - _MAX_PATH) : place])[-1]
+    return _IN_PATH.search(word) is not None
 
 
 def _is_in_word(text: str, start: int, end: int, read: str) -> bool:

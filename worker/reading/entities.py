@@ -13,9 +13,11 @@ AMPERSANDS = "&(?:(?:amp|#38|#[xX]26);){0,3}"
 #: Letters whose entity people write without its end. Other names are seldom meant: `?a=1&copy=2`.
 LETTERS = "[A-Za-z](?:uml|acute|grave|circ|tilde|cedil|slash|ring|[Ee]lig|zlig)"
 _IN_WORD, _LETTER = r"(?<=[^\W\d_]&)", r"[^\W\d_]"
+#: Numbers of Latin letters. Most numbers behind them are those of issues.
+_LATIN = "#0{0,2}(?:[1-4][0-9]{2}|5[0-8][0-9]|59[01])"
 _OPEN = (
-    rf"{_IN_WORD}(?:{LETTERS}(?!\w{{0,30}}=)|#[0-9]{{3,5}}(?![0-9])|#[xX][c-fC-F][0-9A-Fa-f](?=[^\W\d_a-fA-F]))"
-    rf"|(?<!\w&)(?:{LETTERS}(?=[a-z])(?!\w{{0,30}}=)|#[0-9]{{3,5}}(?={_LETTER}))"
+    rf"{_IN_WORD}(?:{LETTERS}(?!\w{{0,30}}=)|{_LATIN}(?![0-9])|#[xX][c-fC-F][0-9A-Fa-f](?=[^\W\d_a-fA-F]))"
+    rf"|(?<!\w&)(?:{LETTERS}(?=[a-z])(?!\w{{0,30}}=)|{_LATIN}(?={_LETTER}))"
 )
 #: An entity with its end, or a letter within a word without it.
 ENTITY = re.compile(

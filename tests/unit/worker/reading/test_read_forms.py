@@ -64,8 +64,12 @@ NO_ADDRESS = "x%20y '%density' 100%DE '%de%' %C3 %E2%82%AC a%fcb"
 NO_DIALECT = (
     r"C:\246\2024\1055 src\2023\2024 l'#246 #246's '#333' '#246' a\303 \240\245 x\2 \d{2} \cd `u{zz} U&'\d83d' '\f0 x'"
 )
+#: Folders whose names are the first digits of hashes.
+NO_OCTETS = (
+    r"C:\fa\c3\b6 D:\data\c3\a4 \\host\c3\a4 p=C:\a\c3\a4 dir\sub\c3\b6 dir\fa\c3\b6 cache\d0\b0 x\da\ba '\8000\9000'"
+)
 #: Parameters of addresses, variables of C, references to issues.
-NO_ENTITY = "?a=1&auml=2&aring1=3 x&uuml=1 &ether &oslash &#1234 a&#65b a&acute"
+NO_ENTITY = "?a=1&auml=2&aring1=3 x&uuml=1 &ether &oslash &#1234 a&#65b a&acute foo&#1234bar &#1234x &#592x"
 #: Quoted words, and inches.
 NO_BABEL = r'"Only" "this" and "Uber", "ubiquitous" "upper" "office" "alter" "Order" "all" 5"s the "class"s name'
 #: Quotations of several words, and words of English that begin like German ones. They are quoted up to another line.
@@ -221,6 +225,9 @@ READ = [
     ("csv", "1,G<U+00F6>del,<U+5927><U+718A>,<U+00E4>", "1,Gödel,大熊,<U+00E4>"),
     ("text", r"'G'$'\303\266''del.txt' M$'\303\274'ller a $'\303\266'", "'Gödel.txt' Müller a $'ö'"),
     ("text", r"CN=G\C3\B6del\, Kurt,O=\c3\96sterreich C:\C3\A4", r"CN=Gödel\, Kurt,O=Österreich C:\C3\A4"),
+    ("text", NO_OCTETS, NO_OCTETS),
+    ("text", r"CN=Caf\C3\A9\, Gr\C3\BC\C3\9Fe,C:\x CN=\D0\98\D0\B2an", r"CN=Café\, Grüße,C:\x CN=Ивan"),
+    ("text", r"CN=a\2ca\C3\A4mu\CC\88a\C3\A4", "CN=a\\2caämu\u0308aä"),
     ("code", r'font: "\5FAE\8F6F\96C5\9ED1", "\5b8b\4f53"', 'font: "微软雅黑", "宋体"'),
     ("code", r'a\5f3a\8b2c "\f101" "\5f3a\1b2c"', r'a\5f3a\8b2c "\f101" "\5f3a\1b2c"'),
     ("code", r'"Gr\252\223e" D:\252\223e', r'"Grüße" D:\252\223e'),
@@ -228,6 +235,7 @@ READ = [
     ("text", "M&uumlller caf&eacute und M&#252nchen M&#xFCnchen &ouml;l", "Müller café und München München öl"),
     ("json", '"M&amp;uumlller &amp;#252;ber &#38;uuml;bel &#x26;auml;hnlich"', '"M&uumlller über übel ähnlich"'),
     ("text", NO_ENTITY, NO_ENTITY),
+    ("text", "Petr&#382alka &#591x", "Petržalka \u024fx"),
     ("opml", "- M&uuml;nchen: G&amp;ouml;del", "- München: Gödel"),
     # babel and numbers in LaTeX
     (
